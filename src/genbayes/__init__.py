@@ -1,0 +1,48 @@
+"""Generalised Bayesian inference on simulator models, by scoring rules.
+
+Names are imported when they are first used, so that the command starts at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .problem import Prior as Prior
+    from .problem import Problem as Problem
+    from .problem import Simulator as Simulator
+    from .runs import Run as Run
+    from .runs import load as load
+    from .runs import resume as resume
+    from .runs import sample as sample
+    from .samplers import AdSGLD as AdSGLD
+    from .samplers import PseudoMarginal as PseudoMarginal
+    from .scores import EnergyScore as EnergyScore
+    from .targets import ScorePosterior as ScorePosterior
+
+_STAGES = {
+    "problem": ("Prior", "Problem", "Simulator"),
+    "scores": ("EnergyScore",),
+    "targets": ("ScorePosterior",),
+    "samplers": ("AdSGLD", "PseudoMarginal"),
+    "runs": ("Run", "load", "resume", "sample"),
+    "tasks": (),
+    "tuning": (),
+    "kernels": (),
+}
+_HOME = {name: stage for stage, names in _STAGES.items() for name in names}
+
+__all__ = ["__version__", *_STAGES, *_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _STAGES:
+        return import_module(f".{name}", __name__)
+    if name in _HOME:
+        return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    raise AttributeError(f"genbayes has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,87 @@
+"""Simulators whose randomness is explicit: fix the noise and the draws are fixed."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from numpyro.distributions import Distribution
+
+from .._checks import check_count
+from .._types import Array, Key, Noise, Theta
+
+
+class AbstractSimulator(eqx.Module):
+    r"""Draws $x = h_\theta(z)$, with all randomness in the noise $z$."""
+
+    traceable: ClassVar[bool]  # whether draws may be part of a compiled program
+    differentiable: ClassVar[bool]
+    summary: eqx.AbstractVar[Callable[[Array], Array] | None]
+
+    @abstractmethod
+    def draw_noise(self, key: Key, num: int) -> Noise:
+        """Noise for `num` draws: every leaf has a leading axis of length `num`."""
+
+    @abstractmethod
+    def simulate_from(self, theta: Theta, noise: Noise) -> Array:
+        """One draw for each row of the noise: `(num, *event)`."""
+
+    def simulate(self, key: Key, theta: Theta, num: int) -> Array:
+        """`num` independent draws at one parameter: `(num, *event)`."""
+        check_count("num", num)
+        theta = {name: jnp.asarray(value, float) for name, value in theta.items()}
+        return self.simulate_from(theta, self.draw_noise(key, num))
+
+    def features(self, draws: Array) -> Array:
+        """What a score sees of some draws or observations: `(num, d)`, summarised and flat."""
+        if self.summary is not None:
+            draws = jax.vmap(self.summary)(draws)
+        return draws.reshape(draws.shape[0], -1)
+
+
+class Simulator(AbstractSimulator):
+    r"""A simulator written in JAX.
+
+    **Arguments:**
+
+    - `fn`: `fn(theta, z)` returns one draw, an array of fixed shape; `theta` is a mapping from
+        parameter name to array. Without `noise` it is `fn(theta, key)`, with a JAX key.
+    - `noise`: a NumPyro distribution of $z$, or a function from a key to $z$.
+    - `summary`: maps one draw to what the score is to see; it is applied to the observations too.
+
+    ```python
+    >>> import genbayes as gb, jax, numpyro.distributions as dist
+    >>> simulator = gb.Simulator(lambda theta, z: theta["mean"] + z, noise=dist.Normal(0, 1))
+    >>> simulator.simulate(jax.random.key(0), {"mean": 2.0}, num=3).shape
+    (3,)
+
+    ```
+    """
+
+    fn: Callable[[Theta, Any], Array]
+    noise: Distribution | Callable[[Key], Any] | None = None
+    summary: Callable[[Array], Array] | None = None
+    traceable: ClassVar[bool] = True
+    differentiable: ClassVar[bool] = True
+
+    def __check_init__(self):
+        if not callable(self.fn):
+            raise TypeError(
+                f"A simulator needs a function fn(theta, noise), got {type(self.fn).__name__}."
+            )
+        if not (self.noise is None or isinstance(self.noise, Distribution) or callable(self.noise)):
+            raise TypeError(
+                "noise must be a NumPyro distribution, a function of a key, or absent (then "
+                f"fn(theta, key) gets a key); got {type(self.noise).__name__}."
+            )
+
+    def draw_noise(self, key: Key, num: int) -> Noise:
+        if isinstance(self.noise, Distribution):
+            return self.noise.sample(key, (num,))
+        keys = jax.random.split(key, num)
+        return keys if self.noise is None else jax.vmap(self.noise)(keys)
+
+    def simulate_from(self, theta: Theta, noise: Noise) -> Array:
+        return jax.vmap(self.fn, in_axes=(None, 0))(theta, noise)

@@ -1,0 +1,218 @@
+"""The one loop: chunks of a compiled program, with a look at the world between them."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._tree import floats_to_arrays
+from .._types import Array, PyTree
+from ..samplers import AbstractSampler, AbstractWarmup
+from ..targets import ScorePosterior
+from . import _program
+from ._plan import Cost, Outcome, Plan, Tallies
+from ._progress import Reporter
+from ._sink import Sink
+from ._start import chain_keys, starting_points
+
+CHUNK_SECONDS = 0.25
+LARGEST_CHUNK = 4096  # steps
+BUFFER_BYTES = 64 * 2**20
+
+
+class Walk:
+    """Where a run stands between two chunks: everything the next chunk needs."""
+
+    def __init__(self, target: ScorePosterior, sampler: AbstractSampler, plan: Plan, seed: Any):
+        self.target = floats_to_arrays(target)
+        self.plan = plan
+        self.keys = chain_keys(seed, plan.num_chains)
+        self.step = 0
+        warmup = sampler.warmup(plan.num_warmup)
+        self.walker = self._stack(warmup if warmup is not None else sampler)
+        self.state: PyTree = None
+        self.cost = Cost()
+        self.tallies = Tallies()
+
+    def _stack(self, walker: Any) -> Any:
+        """The same settings for every chain, along a leading axis."""
+        chains = self.plan.num_chains
+        return jax.tree.map(
+            lambda x: jnp.broadcast_to(x, (chains, *x.shape)) if eqx.is_array(x) else x,
+            floats_to_arrays(walker),
+        )
+
+    def begin(self, start: Any) -> None:
+        """Put every chain on its starting point."""
+        u = starting_points(self.target, start, self.keys.start)
+        self.state = _program.begin(self.walker, self.target, self.keys.init, u)
+        self.cost.simulator_calls += 2 * self.plan.num_chains * self._per_estimate
+
+    @property
+    def _per_estimate(self) -> int:
+        return self.target.simulations_per_estimate
+
+    @property
+    def warming(self) -> bool:
+        """Whether the next step is one of the warm-up."""
+        return self.step < self.plan.num_warmup
+
+    @property
+    def adapting(self) -> bool:
+        """Whether the walker is still one that adapts."""
+        return isinstance(self.walker, AbstractWarmup)
+
+    def finish_warmup(self) -> None:
+        """Fix what was adapted."""
+        assert isinstance(self.walker, AbstractWarmup)
+        self.walker, self.state = _program.finish(self.walker, self.state)
+        self.walker = self._stack_missing(self.walker)
+
+    def _stack_missing(self, walker: Any) -> Any:
+        """Settings that the warm-up handed on as they were, along the chain axis as well."""
+        chains = self.plan.num_chains
+
+        def stack(x: Any) -> Any:
+            return jnp.broadcast_to(jnp.asarray(x), (chains,)) if isinstance(x, float) else x
+
+        return jax.tree.map(stack, walker)
+
+    def advance(self, count: int) -> PyTree:
+        """`count` records further; `count=0` only compiles."""
+        thinning = 1 if self.warming else self.plan.thinning
+        first, number = jnp.asarray(self.step, jnp.int32), jnp.asarray(count, jnp.int32)
+        settings = {"capacity": self._capacity(), "thinning": thinning}
+        state, records = self._call(first, number, settings)
+        records = jax.block_until_ready(records)
+        if count:
+            self.state = state
+            self.step += count * thinning
+        return records
+
+    def _call(self, first: Array, number: Array, settings: dict[str, int]) -> tuple[PyTree, PyTree]:
+        args = (self.walker, self.state, self.keys.steps)
+        if self.plan.chain_method == "sequential":
+            parts = [
+                _program.advance(*_chain(args, c), self.target, first, number, **settings)
+                for c in range(self.plan.num_chains)
+            ]
+            return jax.tree.map(
+                lambda *x: jnp.concatenate(x) if eqx.is_array(x[0]) else x[0], *parts
+            )
+        parallel = self.plan.chain_method == "parallel" and self.plan.num_chains > 1
+        program = _program.advance_parallel if parallel else _program.advance
+        return program(*args, self.target, first, number, **settings)
+
+    def _capacity(self) -> int:
+        row = 8 * self.plan.num_chains * (self.target.size + 8)
+        return max(1, min(LARGEST_CHUNK, BUFFER_BYTES // row))
+
+
+def _chain(tree: PyTree, c: int) -> PyTree:
+    return jax.tree.map(lambda x: x[c : c + 1] if eqx.is_array(x) else x, tree)
+
+
+class StopAsked:
+    """Whether Ctrl-C was pressed: noticed between chunks, so that nothing is left half done."""
+
+    def __init__(self):
+        self.flag = False
+
+    def __bool__(self) -> bool:
+        return self.flag
+
+
+@contextmanager
+def interruptible() -> Iterator[StopAsked]:
+    """Turn the first Ctrl-C into a flag; the second works as ever."""
+    asked = StopAsked()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(number: int, frame: Any) -> None:
+        del number, frame
+        asked.flag = True
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def walk_on(walk: Walk, sink: Sink, reporter: Reporter) -> Outcome:
+    """Walk to the end of the plan, or until there is a reason to stop."""
+    plan, chunk = walk.plan, 8
+    compiled: tuple[bool, bool] | None = None
+    began, spent = time.perf_counter(), walk.cost.seconds
+    with interruptible() as asked:
+        while walk.step < plan.num_steps:
+            if walk.adapting and not walk.warming:
+                walk.finish_warmup()
+            if compiled != (walk.adapting, walk.warming and plan.thinning > 1):
+                _compile(walk)
+                compiled = (walk.adapting, walk.warming and plan.thinning > 1)
+            chunk = _one_chunk(walk, sink, reporter, chunk)
+            walk.cost.seconds = spent + time.perf_counter() - began
+            outcome = _reason_to_stop(walk, sink, bool(asked))
+            if outcome is not None:
+                return outcome
+    return Outcome.COMPLETE
+
+
+def _compile(walk: Walk) -> None:
+    began = time.perf_counter()
+    walk.advance(0)
+    walk.cost.compile_seconds += time.perf_counter() - began
+
+
+def _one_chunk(walk: Walk, sink: Sink, reporter: Reporter, chunk: int) -> int:
+    """One chunk of at most `chunk` records; gives the length of the next."""
+    plan, warming = walk.plan, walk.warming
+    left = (
+        plan.num_warmup - walk.step
+        if warming
+        else -(-(plan.num_steps - walk.step) // plan.thinning)
+    )
+    count = min(chunk, left, walk._capacity())
+    began = time.perf_counter()
+    records = walk.advance(count)
+    seconds = time.perf_counter() - began
+    info = {k: np.asarray(v)[:, :count] for k, v in records["info"].items()}
+    walk.tallies.add(info)
+    steps = count * (1 if warming else plan.thinning) * plan.num_chains
+    walk.cost.steps += steps
+    evaluations = int(np.sum(info["num_evaluations"])) if "num_evaluations" in info else steps
+    walk.cost.simulator_calls += evaluations * walk._per_estimate
+    sink.add(walk, records["u"], info, count, keep=not warming)
+    reporter.update(walk.step, info)
+    wanted = int(count * CHUNK_SECONDS / max(seconds, 1e-6))
+    return max(1, min(wanted, 4 * chunk, LARGEST_CHUNK))
+
+
+def _reason_to_stop(walk: Walk, sink: Sink, asked: bool) -> Outcome | None:
+    plan, done = walk.plan, walk.step >= walk.plan.num_steps
+    if done:
+        return None
+    if asked:
+        return Outcome.INTERRUPTED
+    refused, steps = walk.tallies.get("refused"), walk.cost.steps
+    if steps >= 1000 and refused > 0.5 * steps:
+        return Outcome.DIVERGED
+    if plan.max_seconds is not None and walk.cost.seconds >= plan.max_seconds:
+        return Outcome.MAX_SECONDS
+    if plan.max_simulations is not None and walk.cost.simulator_calls >= plan.max_simulations:
+        return Outcome.MAX_SIMULATIONS
+    if plan.min_ess is not None and sink.reached(plan.min_ess):
+        return Outcome.MIN_ESS
+    return None

@@ -1,0 +1,160 @@
+"""The one inner loop: many steps of many chains as one compiled program."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec
+
+from .._types import Array, Key, PyTree
+from ..samplers import AbstractSampler, AbstractWarmup
+from ..targets import ScorePosterior
+
+Walker = AbstractSampler | AbstractWarmup
+
+
+def _record(u: Array, info: Any) -> PyTree:
+    return {"u": u, "info": info._asdict()}
+
+
+def _block(
+    walker: Walker, target: ScorePosterior, key: Key, state: PyTree, first: Array, thinning: int
+) -> tuple[PyTree, PyTree]:
+    """`thinning` steps and one record: flags are counted over the block, numbers are the last."""
+
+    def one(state: PyTree, t: Array) -> tuple[PyTree, PyTree]:
+        state, info = walker.step(jax.random.fold_in(key, t), target, state)
+        return state, _record(state.u, info)
+
+    if thinning == 1:
+        return one(state, first)
+    state, records = jax.lax.scan(one, state, first + jnp.arange(thinning, dtype=first.dtype))
+    last = jax.tree.map(
+        lambda r: jnp.sum(r, axis=0, dtype=jnp.int32) if r.dtype == bool else r[-1], records
+    )
+    return state, last
+
+
+def _advance_one(
+    walker: Walker,
+    state: PyTree,
+    key: Key,
+    target: ScorePosterior,
+    first: Array,
+    count: Array,
+    capacity: int,
+    thinning: int,
+) -> tuple[PyTree, PyTree]:
+    """`count` blocks of one chain from step `first`, recorded in a buffer of fixed capacity."""
+
+    def block(state: PyTree, i: Array) -> tuple[PyTree, PyTree]:
+        return _block(walker, target, key, state, first + i * thinning, thinning)
+
+    shapes = jax.eval_shape(lambda s: block(s, first)[1], state)
+    buffer = jax.tree.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
+
+    def body(i: Array, carry: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
+        state, buffer = carry
+        state, record = block(state, i)
+        return state, jax.tree.map(lambda b, r: b.at[i].set(r), buffer, record)
+
+    # the number of trips is data: chunks of any length, one compilation
+    return jax.lax.fori_loop(jnp.zeros((), first.dtype), count, body, (state, buffer))
+
+
+def _advance_all(
+    walker: Walker,
+    state: PyTree,
+    keys: Array,
+    target: ScorePosterior,
+    first: Array,
+    count: Array,
+    capacity: int,
+    thinning: int,
+) -> tuple[PyTree, PyTree]:
+    along = eqx.filter_vmap(
+        _advance_one, in_axes=(eqx.if_array(0), eqx.if_array(0), 0, *[None] * 5)
+    )
+    return along(walker, state, keys, target, first, count, capacity, thinning)
+
+
+@eqx.filter_jit
+def advance(
+    walker: Walker,
+    state: PyTree,
+    keys: Array,
+    target: ScorePosterior,
+    first: Array,
+    count: Array,
+    *,
+    capacity: int,
+    thinning: int,
+) -> tuple[PyTree, PyTree]:
+    """All chains side by side; walker, state and keys have a leading chain axis."""
+    return _advance_all(walker, state, keys, target, first, count, capacity, thinning)
+
+
+@eqx.filter_jit
+def advance_parallel(
+    walker: Walker,
+    state: PyTree,
+    keys: Array,
+    target: ScorePosterior,
+    first: Array,
+    count: Array,
+    *,
+    capacity: int,
+    thinning: int,
+) -> tuple[PyTree, PyTree]:
+    """All chains over the devices of this process, an equal share on each."""
+    chains = keys.shape[0]
+    devices = [d for d in range(jax.device_count(), 0, -1) if chains % d == 0][0]
+    mesh = Mesh(jax.devices()[:devices], ("chain",))
+    arrays, static = eqx.partition((walker, state, keys), eqx.is_array)
+    shared, shared_static = eqx.partition(target, eqx.is_array)
+
+    def shard(arrays: PyTree, shared: PyTree, first: Array, count: Array) -> PyTree:
+        walker, state, keys = eqx.combine(arrays, static)
+        target = eqx.combine(shared, shared_static)
+        return _advance_all(walker, state, keys, target, first, count, capacity, thinning)
+
+    along, whole = PartitionSpec("chain"), PartitionSpec()
+    mapped = jax.shard_map(
+        shard, mesh=mesh, in_specs=(along, whole, whole, whole), out_specs=along, check_vma=False
+    )
+    return mapped(arrays, shared, first, count)
+
+
+@eqx.filter_jit
+def begin(walker: Walker, target: ScorePosterior, keys: Array, u: Array) -> PyTree:
+    """The states of all chains at their starting points."""
+
+    def one(walker: Walker, key: Key, u: Array) -> PyTree:
+        return walker.init(key, target, u)
+
+    return eqx.filter_vmap(one, in_axes=(eqx.if_array(0), 0, 0))(walker, keys, u)
+
+
+@eqx.filter_jit
+def finish(walker: AbstractWarmup, state: PyTree) -> tuple[AbstractSampler, PyTree]:
+    """The adapted sampler of every chain, and its state."""
+    return eqx.filter_vmap(lambda w, s: w.finish(s), in_axes=(eqx.if_array(0), eqx.if_array(0)))(
+        walker, state
+    )
+
+
+@eqx.filter_jit
+def constrain(target: ScorePosterior, u: Array) -> dict[str, Array]:
+    """Named parameters from unconstrained draws `(chain, draw, p)`."""
+    return jax.vmap(jax.vmap(target.problem.prior.constrain))(u)
+
+
+@eqx.filter_jit
+def try_start(target: ScorePosterior, key: Key, u: Array | None) -> tuple[Array, Array]:
+    """A candidate starting point, a prior draw unless given, and its estimated log density."""
+    key_draw, key_noise = jax.random.split(key)
+    if u is None:
+        u = target.problem.prior.unconstrain(target.problem.prior.sample(key_draw))
+    value = target.log_density(u, target.draw_noise(key_noise))
+    return u, jnp.where(jnp.all(jnp.isfinite(u)), value, -jnp.inf)

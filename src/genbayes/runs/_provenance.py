@@ -1,0 +1,101 @@
+"""What was run: everything a stored result needs to explain itself."""
+
+import hashlib
+import inspect
+import os
+import platform
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..samplers import AbstractSampler
+from ..targets import ScorePosterior
+
+LIBRARIES = ("genbayes", "jax", "jaxlib", "numpyro", "blackjax", "equinox", "numpy")
+
+
+def source_hash(fn: Callable[..., Any] | None) -> str:
+    """A hash of a function's source text, or of its bytecode where there is no text."""
+    fn = getattr(fn, "func", fn)  # functools.partial
+    target = fn if inspect.isroutine(fn) or inspect.isclass(fn) else type(fn)
+    try:
+        text = inspect.getsource(target).encode()
+    except (OSError, TypeError):
+        code = getattr(target, "__code__", None)
+        text = code.co_code + repr(code.co_names).encode() if code is not None else b"?"
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def function_name(fn: Any) -> str:
+    """A name that a person recognises."""
+    name = getattr(fn, "__qualname__", type(fn).__qualname__)
+    return f"{getattr(fn, '__module__', '?')}.{name}"
+
+
+def data_hash(observations: Any) -> str:
+    """A hash of the observations."""
+    y = np.ascontiguousarray(np.asarray(observations, float))
+    return hashlib.sha256(repr(y.shape).encode() + y.tobytes()).hexdigest()[:16]
+
+
+def describe_module(module: eqx.Module) -> str:
+    """A module's settings as it would be written, arrays by value where small."""
+
+    def show(x: Any) -> str:
+        if isinstance(x, (jax.Array, np.ndarray)):
+            y = np.asarray(x)
+            return repr(y.tolist()) if y.size <= 16 else f"array{list(y.shape)}"
+        if isinstance(x, eqx.Module):
+            return describe_module(x)
+        if isinstance(x, tuple):
+            return "(" + ", ".join(show(v) for v in x) + ")"
+        return function_name(x) if callable(x) else repr(x)
+
+    settings = ", ".join(f"{k}={show(v)}" for k, v in vars(module).items())
+    return f"{type(module).__name__}({settings})"
+
+
+def describe_target(target: ScorePosterior) -> dict[str, Any]:
+    """The prior, simulator, data, score and weight."""
+    simulator = target.problem.simulator
+    fn = getattr(simulator, "fn", None)
+    return {
+        "prior": target.problem.prior.describe(),
+        "simulator": None if simulator is None else type(simulator).__name__,
+        "simulator_function": None if fn is None else function_name(fn),
+        "simulator_hash": None if fn is None else source_hash(fn),
+        "observations_shape": list(target.problem.observations.shape),
+        "observations_hash": data_hash(target.problem.observations),
+        "score": describe_module(target.score),
+        "weight": float(target.weight),
+        "num_simulations": target.num_simulations,
+        "batch_size": target.batch_size,
+    }
+
+
+def describe_run(target: ScorePosterior, sampler: AbstractSampler, seed: Any) -> dict[str, Any]:
+    """Everything about a run that is known before it starts."""
+    seed = int(seed) if isinstance(seed, (int, np.integer)) else jax.random.key_data(seed).tolist()
+    return {
+        "target": describe_target(target),
+        "sampler": describe_module(sampler),
+        "seed": seed,
+        "precision": 8 * jnp.zeros(()).dtype.itemsize,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": list(sys.argv),
+        "versions": {name: version(name) for name in LIBRARIES}
+        | {"python": platform.python_version()},
+        "machine": {
+            "platform": platform.platform(),
+            "cores": os.cpu_count(),
+            "backend": jax.default_backend(),
+            "devices": jax.device_count(),
+        },
+    }

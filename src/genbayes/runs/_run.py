@@ -1,0 +1,146 @@
+"""The result of a run: draws, what the sampler met, how it ended, what it cost."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from .._table import Table
+from ..samplers import AbstractSampler
+from ..targets import ScorePosterior
+from ._plan import Cost, Outcome, Plan, Status
+from ._summary import summarise
+
+if TYPE_CHECKING:
+    from ._loop import Walk
+
+SCHEMA = 1
+# what ArviZ calls a few of the infos
+ARVIZ_NAMES = {"log_density": "lp", "accepted": "acceptance_rate"}
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What `sample` gives back.
+
+    - `draws`: parameter name to array `(chain, draw, *shape)`.
+    - `unconstrained`: the same draws as samplers see them, `(chain, draw, p)`.
+    - `info`: what the sampler met at each draw, name to `(chain, draw)`.
+    - `status`: how the run ended and what was noticed; `cost`: what it took; `provenance`: what
+      was run, with which versions, on which machine.
+    """
+
+    draws: Mapping[str, np.ndarray]
+    unconstrained: np.ndarray
+    info: Mapping[str, np.ndarray]
+    status: Status
+    cost: Cost
+    provenance: dict[str, Any]
+    plan: Plan
+    observations: np.ndarray
+    target: ScorePosterior | None = None
+    sampler: AbstractSampler | None = None
+    path: Path | None = None
+    walk: "Walk | None" = field(default=None, repr=False)  # where it stands, to go on from
+
+    def __repr__(self) -> str:
+        chains, draws = self.unconstrained.shape[:2]
+        kind = self.provenance.get("sampler", "?").split("(")[0]
+        return f"<Run: {kind}, {chains} x {draws:,} draws of {', '.join(self.draws)}; {self.status.outcome.name}>"
+
+    def summary(self) -> Table:
+        """Mean, sd, interval, Monte Carlo error, effective sample sizes and R-hat; cost; warnings."""
+        return summarise(self)
+
+    def to_xarray(self) -> xr.DataTree:
+        """An `xarray.DataTree` in the ArviZ schema."""
+        groups = {
+            "/": xr.Dataset(attrs=_attributes(self)),
+            "posterior": _dataset(self.draws),
+            "unconstrained_posterior": _dataset({"u": self.unconstrained}),
+            "sample_stats": _dataset({ARVIZ_NAMES.get(k, k): v for k, v in self.info.items()}),
+            "observed_data": xr.Dataset(
+                {"y": (_axes("y", self.observations.ndim, "observation"), self.observations)}
+            ),
+        }
+        return xr.DataTree.from_dict(groups)
+
+    def to_arviz(self) -> Any:
+        """An ArviZ object: `InferenceData` of ArviZ 0.23, or the `DataTree` that ArviZ 1 works on."""
+        try:
+            import arviz
+        except ImportError:
+            raise ImportError(
+                "to_arviz needs ArviZ: install it with  pip install 'genbayes[arviz]'"
+            ) from None
+        tree = self.to_xarray()
+        if not hasattr(arviz, "InferenceData"):
+            return tree
+        groups = {name: node.to_dataset() for name, node in tree.children.items()}
+        return arviz.InferenceData(attrs=tree.attrs, warn_on_custom_groups=False, **groups)
+
+    def save(self, path: str | Path) -> Path:
+        """Write one NetCDF file, which `genbayes.load` and ArviZ read."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.to_xarray().to_netcdf(path, engine="h5netcdf")
+        return path
+
+
+def _axes(name: str, ndim: int, first: str) -> tuple[str, ...]:
+    return (first, *(f"{name}_dim_{j}" for j in range(ndim - 1)))
+
+
+def _dataset(arrays: Mapping[str, np.ndarray]) -> xr.Dataset:
+    variables = {
+        name: (("chain", "draw", *(f"{name}_dim_{j}" for j in range(x.ndim - 2))), np.asarray(x))
+        for name, x in arrays.items()
+    }
+    if not variables:
+        return xr.Dataset()
+    chains, draws = next(iter(arrays.values())).shape[:2]
+    return xr.Dataset(variables, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
+
+
+def _attributes(run: Run) -> dict[str, Any]:
+    plan = {k: v for k, v in vars(run.plan).items() if v is not None}
+    status = {"outcome": run.status.outcome.name, "findings": list(run.status.findings)}
+    return {
+        "inference_library": "genbayes",
+        "inference_library_version": run.provenance.get("versions", {}).get("genbayes", ""),
+        "created_at": run.provenance.get("started", ""),
+        "genbayes_schema": SCHEMA,
+        "provenance": json.dumps(run.provenance),
+        "plan": json.dumps(plan),
+        "status": json.dumps(status),
+        "cost": json.dumps(run.cost.to_dict()),
+    }
+
+
+def run_from_netcdf(path: Path) -> Run:
+    """A run as `Run.save` wrote it."""
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        attributes = dict(tree.attrs)
+        if attributes.get("inference_library") != "genbayes":
+            raise ValueError(f"{path} was not written by genbayes: use xarray.open_datatree(path).")
+        arviz_back = {v: k for k, v in ARVIZ_NAMES.items()}
+        groups = {
+            name: {k: np.asarray(v.values) for k, v in tree[name].data_vars.items()}
+            for name in ("posterior", "unconstrained_posterior", "sample_stats", "observed_data")
+        }
+    status = json.loads(attributes["status"])
+    return Run(
+        draws=groups["posterior"],
+        unconstrained=groups["unconstrained_posterior"]["u"],
+        info={arviz_back.get(k, k): v for k, v in groups["sample_stats"].items()},
+        status=Status(Outcome[status["outcome"]], tuple(status["findings"])),
+        cost=Cost(**json.loads(attributes["cost"])),
+        provenance=json.loads(attributes["provenance"]),
+        plan=Plan(**json.loads(attributes["plan"])),
+        observations=groups["observed_data"]["y"],
+        path=path,
+    )

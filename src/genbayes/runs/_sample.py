@@ -1,0 +1,285 @@
+"""`sample`: validate, prepare, loop, collect."""
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._types import Key
+from ..samplers import AbstractSampler
+from ..targets import ScorePosterior
+from ._loop import Walk, walk_on
+from ._plan import Outcome, Plan, Status
+from ._progress import reporter
+from ._provenance import describe_run
+from ._run import Run
+from ._sink import Sink
+
+
+def sample(
+    target: ScorePosterior,
+    sampler: AbstractSampler,
+    *,
+    num_samples: int,
+    num_warmup: int = 0,
+    num_chains: int = 1,
+    seed: int | Key = 0,
+    start: Any = "prior",
+    thinning: int = 1,
+    chain_method: str = "vectorized",
+    store: str | Path | None = None,
+    progress: bool = True,
+    max_seconds: float | None = None,
+    max_simulations: int | None = None,
+    min_ess: float | None = None,
+) -> Run:
+    """Draw from a target.
+
+    **Main arguments:**
+
+    - `target`: a `ScorePosterior`.
+    - `sampler`: such as `AdSGLD(...)` or `PseudoMarginal(...)`.
+    - `num_samples`: draws that are kept, of each chain.
+    - `num_warmup`: steps before them, which are not kept; samplers that adapt do it here.
+    - `num_chains`: independent chains. `seed`: a whole number or a JAX key.
+    - `store`: a folder in which the run is kept while it goes on, for `resume`.
+
+    **Other arguments:**
+
+    - `start`: `"prior"` (a prior draw where the estimate is finite), `"zero"` (the origin of
+        unconstrained space), a mapping from name to value, or a tuner.
+    - `thinning`: keep every so many-th draw; flags in `info` are counted over those between.
+    - `chain_method`: `"vectorized"` (one program), `"parallel"` (over devices), `"sequential"`.
+    - `progress`: draw a bar on standard error.
+    - `max_seconds`, `max_simulations`, `min_ess`: stop before, with a valid run.
+
+    The key of step t of chain c is a function of the seed, c and t alone: neither chunks nor
+    interruptions nor other chains change a draw. Ctrl-C keeps what was drawn.
+
+    ```python
+    >>> import genbayes as gb
+    >>> problem = gb.tasks.normal_location().problem(seed=0, num_observations=20)
+    >>> target = gb.ScorePosterior(problem, gb.EnergyScore(), num_simulations=100)
+    >>> run = gb.sample(target, gb.PseudoMarginal(0.5), num_samples=200, progress=False)
+    >>> run.draws["mean"].shape
+    (1, 200)
+
+    ```
+    """
+    plan = Plan(
+        num_samples, num_warmup, num_chains, thinning, chain_method,
+        max_seconds, max_simulations, min_ess,
+    )  # fmt: skip
+    check_pair(target, sampler)
+    _check_seed(seed)
+    provenance = describe_run(target, sampler, seed)
+    walk = Walk(target, sampler, plan, seed)
+    walk.begin(start)
+    sink = Sink(_create_store(store, provenance, plan, sampler, target))
+    return go(walk, sink, target, sampler, provenance, progress)
+
+
+def go(
+    walk: Walk,
+    sink: Sink,
+    target: ScorePosterior,
+    sampler: AbstractSampler,
+    provenance: dict[str, Any],
+    progress: bool,
+) -> Run:
+    """Walk, and collect what there is, whatever happens."""
+    bar = reporter(progress, walk.plan.num_steps, walk.plan.num_warmup, walk.step)
+    outcome = Outcome.RUNNING
+    try:
+        sink.commit(walk)
+        outcome = walk_on(walk, sink, bar)
+    finally:
+        bar.close({Outcome.COMPLETE: "done"}.get(outcome, outcome.name.lower()))
+        status = Status(outcome, tuple(_findings(walk, sink, sampler, outcome)))
+        _close_store(walk, sink, status)
+    run = _collect(walk, sink, target, sampler, provenance, status)
+    if outcome is Outcome.INTERRUPTED and progress:
+        print(
+            f"\n{outcome.value} {run.unconstrained.shape[1]:,} draws of each chain are kept. {_how_to_go_on(run)}"
+        )
+    return run
+
+
+def _collect(
+    walk: Walk,
+    sink: Sink,
+    target: ScorePosterior,
+    sampler: AbstractSampler,
+    provenance: dict[str, Any],
+    status: Status,
+) -> Run:
+    arrays = sink.arrays() or _empty(walk)
+    return Run(
+        draws={k.removeprefix("draws/"): v for k, v in arrays.items() if k.startswith("draws/")},
+        unconstrained=arrays["unconstrained"],
+        info={k.removeprefix("info/"): v for k, v in arrays.items() if k.startswith("info/")},
+        status=status,
+        cost=walk.cost,
+        provenance=provenance,
+        plan=walk.plan,
+        observations=np.asarray(target.problem.observations),
+        target=target,
+        sampler=sampler,
+        path=None if sink.store is None else Path(sink.store.path),
+        walk=walk,
+    )
+
+
+def _empty(walk: Walk) -> dict[str, np.ndarray]:
+    prior, chains = walk.target.problem.prior, walk.plan.num_chains
+    draws = {f"draws/{name}": np.zeros((chains, 0, *shape)) for name, shape in prior.shapes.items()}
+    return draws | {"unconstrained": np.zeros((chains, 0, prior.size))}
+
+
+def resume(
+    run: Run | str | Path,
+    target: ScorePosterior | None = None,
+    sampler: AbstractSampler | None = None,
+    *,
+    num_samples: int | None = None,
+    allow_changes: bool = False,
+    progress: bool = True,
+    max_seconds: float | None = None,
+    max_simulations: int | None = None,
+    min_ess: float | None = None,
+) -> Run:
+    """Go on with a run that stopped, or draw more: the draws are those of a run that never stopped.
+
+    **Arguments:**
+
+    - `run`: a `Run` of this process, or the folder that one was stored in.
+    - `target`, `sampler`: for a stored run, what it was begun with (functions are not stored). The
+        sampler may be left out if it is one of the library's.
+    - `num_samples`: how many draws to have in all; absent, as many as were first asked for.
+    - `allow_changes`: go on though the target is not the one that the run was begun with.
+
+    ```python
+    >>> import genbayes as gb
+    >>> problem = gb.tasks.normal_location().problem(seed=0, num_observations=20)
+    >>> target = gb.ScorePosterior(problem, gb.EnergyScore(), num_simulations=100)
+    >>> run = gb.sample(target, gb.PseudoMarginal(0.5), num_samples=100, progress=False)
+    >>> gb.resume(run, num_samples=150, progress=False).draws["mean"].shape
+    (1, 150)
+
+    ```
+    """
+    stops = {"max_seconds": max_seconds, "max_simulations": max_simulations, "min_ess": min_ess}
+    if not isinstance(run, Run):
+        from ._stored import resume_stored
+
+        return resume_stored(
+            Path(run), target, sampler, num_samples, stops, allow_changes, progress
+        )
+    if run.path is not None and run.path.is_dir():
+        return resume(
+            run.path, target or run.target, sampler or run.sampler, num_samples=num_samples,
+            allow_changes=allow_changes, progress=progress, **stops,
+        )  # fmt: skip
+    if run.walk is None or run.target is None or run.sampler is None:
+        raise ValueError(
+            "This run was read from a file and does not hold the sampler's state. Runs that are to "
+            "be resumed in another process need sample(..., store=FOLDER)."
+        )
+    walk = copy.copy(run.walk)
+    walk.plan = extended(run.plan, num_samples, stops)
+    walk.cost, walk.tallies = copy.copy(walk.cost), copy.deepcopy(walk.tallies)
+    sink = Sink(None, [_arrays(run)] if run.unconstrained.shape[1] else None)
+    return go(walk, sink, run.target, run.sampler, run.provenance, progress)
+
+
+def _arrays(run: Run) -> dict[str, np.ndarray]:
+    return (
+        {f"draws/{name}": x for name, x in run.draws.items()}
+        | {"unconstrained": run.unconstrained}
+        | {f"info/{name}": x for name, x in run.info.items()}
+    )
+
+
+def extended(plan: Plan, num_samples: int | None, stops: dict[str, Any]) -> Plan:
+    """The plan of a resumed run: as long or longer, with its own reasons to stop."""
+    settings = vars(plan) | stops
+    if num_samples is not None:
+        if num_samples < plan.num_samples:
+            raise ValueError(
+                f"num_samples must be at least what was asked for first ({plan.num_samples}), got "
+                f"{num_samples}."
+            )
+        settings["num_samples"] = num_samples
+    return Plan(**settings)
+
+
+def check_pair(target: Any, sampler: Any) -> None:
+    """Refuse what is no target, no sampler, or a pair that does not fit."""
+    if not isinstance(target, ScorePosterior):
+        raise TypeError(f"target must be a ScorePosterior, got {type(target).__name__}.")
+    if not isinstance(sampler, AbstractSampler):
+        raise TypeError(
+            f"sampler must be a sampler such as PseudoMarginal(0.5), got {type(sampler).__name__}."
+        )
+    sampler.check(target)
+
+
+def _check_seed(seed: Any) -> None:
+    whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
+    if whole or (
+        isinstance(seed, jax.Array) and jax.dtypes.issubdtype(seed.dtype, jax.dtypes.prng_key)
+    ):
+        return
+    raise TypeError(f"seed must be a whole number or a key from jax.random.key, got {seed!r}.")
+
+
+def _findings(walk: Walk, sink: Sink, sampler: AbstractSampler, outcome: Outcome) -> list[str]:
+    arrays = sink.arrays()
+    info = {k.removeprefix("info/"): v for k, v in arrays.items() if k.startswith("info/")}
+    found = sampler.findings(info) if info else []
+    if outcome is Outcome.DIVERGED:
+        where = {k: np.asarray(v).tolist() for k, v in _stands(walk).items()}
+        found.insert(
+            0,
+            f"{walk.tallies.get('refused'):,} of {walk.cost.steps:,} steps were refused because the "
+            f"estimate was not finite; the chains stand at {where}. Try a smaller step size, a "
+            "tighter prior, or a finer integrator in the simulator.",
+        )
+    return found
+
+
+def _stands(walk: Walk) -> Mapping[str, Any]:
+    return jax.vmap(walk.target.problem.prior.constrain)(walk.state.u)
+
+
+def _how_to_go_on(run: Run) -> str:
+    where = "run" if run.path is None else repr(str(run.path))
+    return f"Go on with genbayes.resume({where})."
+
+
+def _create_store(
+    store: str | Path | None,
+    provenance: dict[str, Any],
+    plan: Plan,
+    sampler: AbstractSampler,
+    target: ScorePosterior,
+) -> Any:
+    if store is None:
+        return None
+    from ._stored import create
+
+    return create(Path(store), provenance, plan, sampler, target)
+
+
+def _close_store(walk: Walk, sink: Sink, status: Status) -> None:
+    if sink.store is None:
+        return
+    sink.commit(walk)
+    sink.store.update_manifest(
+        status={"outcome": status.outcome.name, "findings": list(status.findings)}
+    )
+    sink.store.log(str(status))
+    sink.store.close()

@@ -1,0 +1,80 @@
+"""The table that a person reads first."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._table import Table
+from ._convergence import ess_bulk, ess_mean, ess_tail, rhat
+
+if TYPE_CHECKING:
+    from ._run import Run
+
+INTERVAL = 0.9
+LARGEST_RHAT = 1.01
+SMALLEST_ESS = 100  # for each chain
+
+
+def labelled(draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Each scalar coordinate by its label: `A`, or `weights[3]`."""
+    coordinates = {}
+    for name, x in draws.items():
+        for index in np.ndindex(*x.shape[2:]):
+            label = f"{name}[{','.join(map(str, index))}]" if index else name
+            coordinates[label] = x[(slice(None), slice(None), *index)]
+    return coordinates
+
+
+def summarise(run: "Run") -> Table:
+    """Mean, sd, interval, effective sample sizes and R-hat of every parameter."""
+    low, high = (1 - INTERVAL) / 2, (1 + INTERVAL) / 2
+    rows = []
+    for label, x in labelled(dict(run.draws)).items():
+        x = np.asarray(x, float)
+        error = x.std(ddof=1) / np.sqrt(ess_mean(x)) if x.size > 1 else float("nan")
+        rows.append(
+            (
+                label, float(x.mean()), float(x.std(ddof=1)) if x.size > 1 else float("nan"),
+                float(np.quantile(x, low)), float(np.quantile(x, high)), float(error),
+                ess_bulk(x), ess_tail(x), rhat(x),
+            )
+        )  # fmt: skip
+    columns = (
+        "parameter", "mean", "sd", f"{low:.0%}", f"{high:.0%}", "mc error", "ess bulk", "ess tail", "r-hat",
+    )  # fmt: skip
+    chains, draws = run.unconstrained.shape[:2]
+    title = (
+        f"{run.provenance.get('sampler', 'posterior').split('(')[0]}: {chains} x {draws:,} draws"
+    )
+    return Table(columns, rows, title, [*_cost_notes(run), *_warnings(rows, chains, run)])
+
+
+def _cost_notes(run: "Run") -> list[str]:
+    cost = run.cost
+    return [
+        f"{cost.simulator_calls:,} simulator calls in {cost.seconds:.1f} s "
+        f"(of which {cost.compile_seconds:.1f} s compiling)"
+    ]
+
+
+def _warnings(rows: list[tuple], chains: int, run: "Run") -> list[str]:
+    warnings = str(run.status).splitlines()
+    if run.status.ok:
+        warnings = []
+    # not (x <= limit), so that a value that could not be computed is reported too
+    worst = [r[0] for r in rows if not r[8] <= LARGEST_RHAT]
+    if worst:
+        warnings.append(
+            f"! R-hat above {LARGEST_RHAT}: {_listed(worst)}. Draw more, or run more chains."
+        )
+    few = [r[0] for r in rows if not min(r[6], r[7]) >= SMALLEST_ESS * chains]
+    if few:
+        warnings.append(
+            f"! Effective sample size under {SMALLEST_ESS} a chain: {_listed(few)}. Draw more."
+        )
+    return warnings
+
+
+def _listed(names: list[str], most: int = 6) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
