@@ -22,6 +22,7 @@ from genbayes.runs._store_chunks import (
     make_folders,
     publish,
     read_array,
+    require_own_folders,
 )
 from genbayes.runs._store_commit import COMMIT, Commit, is_current, read_commit, write_commit
 from genbayes.runs._store_errors import (
@@ -121,13 +122,16 @@ class RunStore:
 
     @classmethod
     def _load(cls, path: Path, salvage: bool, lock: RunLock | None) -> Self:
-        if not salvage:
-            return cls(path, read_manifest(path), read_commit(path), lock)
-        found = salvage_run(path)
+        if salvage:
+            found = salvage_run(path)
+            store = cls(path, found.manifest, found.commit, lock)
+            store.damage = found.damage
+            if lock is not None:
+                _repair(path, found)
+        else:
+            store = cls(path, read_manifest(path), read_commit(path), lock)
         if lock is not None:
-            _repair(path, found)
-        store = cls(path, found.manifest, found.commit, lock)
-        store.damage = found.damage
+            require_own_folders(path, store._commit.layout)
         return store
 
     def refresh(self) -> None:

@@ -73,7 +73,7 @@ def write_chunk(folder: Path, spec: ArraySpec, index: int, chunk: bytes) -> None
     """Put a chunk on the disk; `sync_array` completes it."""
     path = chunk_path(folder, spec, index)
     with explained("write", path):
-        files.write_file(path, [chunk])
+        files.write_file(path, chunk)
 
 
 def chunk_path(folder: Path, spec: ArraySpec, index: int) -> Path:
@@ -89,7 +89,7 @@ def read_chunk(folder: Path, commit: Commit, spec: ArraySpec, index: int) -> byt
     expected = spec.rows * spec.row_bytes + 4
     if len(chunk) != expected:
         raise CorruptedError(path, f"has {len(chunk)} bytes, expected {expected}", remedy)
-    found = google_crc32c.value(memoryview(chunk)[:-4])
+    found = google_crc32c.value(chunk[:-4])
     # the chunk's own checksum would not notice a chunk of another place or another run
     if not (found == checksum_of(chunk) == commit.checksums[spec.name][index]):
         raise CorruptedError(path, "does not match its checksum", remedy)
@@ -115,18 +115,24 @@ def read_array(folder: Path, commit: Commit, spec: ArraySpec) -> np.ndarray:
 
 def make_folders(folder: Path, layout: tuple[ArraySpec, ...]) -> None:
     """Make the folders of all arrays, durably."""
-    paths = [folder / ARRAYS / spec.name for spec in layout]
     with explained("write", folder / ARRAYS):
-        for path in paths:
-            files.make_folder(path)
-        places = {path.resolve() for path in paths}
-        identities = {(path.stat().st_dev, path.stat().st_ino) for path in paths}
-    root = (folder / ARRAYS).resolve()
-    if len(identities) < len(paths) or not all(root in place.parents for place in places):
+        for spec in layout:
+            files.make_folder(folder / ARRAYS / spec.name)
+    require_own_folders(folder, layout)
+
+
+def require_own_folders(folder: Path, layout: tuple[ArraySpec, ...]) -> None:
+    """Refuse to write where two arrays share a folder, or one lies elsewhere through a link."""
+    root = folder.resolve() / ARRAYS
+    paths = [root / spec.name for spec in layout]
+    with explained("read", root):
+        own = all(path.resolve() == path for path in paths)
+        distinct = {(path.stat().st_dev, path.stat().st_ino) for path in paths}
+    if not own or len(distinct) < len(paths):
         raise StoreValueError(
-            f"two of the names {[spec.name for spec in layout]} are the same folder under {root}, "
-            "or one leads out of it. Expected names that differ by more than the case of letters "
-            "and folders that are no links; rename a parameter"
+            f"the folders of {[spec.name for spec in layout]} under {root} are links, or two are "
+            "the same. Expected one folder for each; remove the links, or where this disk does "
+            "not tell capitals from small letters rename a parameter"
         )
 
 
@@ -157,4 +163,4 @@ def publish(folder: Path, commit: Commit) -> None:
 
 
 def _describe(folder: Path, metadata: dict[str, object]) -> None:
-    files.write_file(folder / "zarr.json", [to_json(metadata, "zarr.json").encode()])
+    files.write_file(folder / "zarr.json", to_json(metadata, "zarr.json").encode())

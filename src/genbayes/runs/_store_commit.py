@@ -65,7 +65,7 @@ def write_commit(folder: Path, commit: Commit, *, keep_previous: bool = True) ->
 def is_current(folder: Path, commit: Commit) -> bool:
     """Whether the record on the disk is this one; False too where it cannot be read."""
     try:
-        return files.read_file(folder / COMMIT, _REMEDY) == b"".join(_encode(commit))
+        return files.read_file(folder / COMMIT, _REMEDY) == _encode(commit)
     except StoreError:
         return False
 
@@ -82,7 +82,7 @@ def _keep_previous(folder: Path) -> None:
             raise
 
 
-def _encode(commit: Commit) -> list[bytes]:
+def _encode(commit: Commit) -> bytes:
     parts = [
         (kind, name, array)
         for kind in ("state", "pending", "checksums")
@@ -94,13 +94,10 @@ def _encode(commit: Commit) -> list[bytes]:
         "layout": [[s.name, s.dtype, s.chains, list(s.event), s.rows] for s in commit.layout],
         "parts": [[kind, name, a.dtype.name, list(a.shape)] for kind, name, a in parts],
     }
-    body = [to_json(header, "the commit record").encode() + b"\n"]
-    body += [array.tobytes() for _, _, array in parts]
-    checksum = 0
-    for piece in body:
-        checksum = google_crc32c.extend(checksum, piece)
-    length = sum(map(len, body))
-    return [b"%s %d %08x %d\n" % (_MAGIC, SCHEMA_VERSION, checksum, length), *body]
+    line = to_json(header, "the commit record").encode() + b"\n"
+    body = b"".join([line, *(array.tobytes() for _, _, array in parts)])
+    checksum = google_crc32c.value(body)
+    return b"%s %d %08x %d\n" % (_MAGIC, SCHEMA_VERSION, checksum, len(body)) + body
 
 
 def read_commit(folder: Path, name: str = COMMIT) -> Commit:

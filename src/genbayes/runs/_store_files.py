@@ -8,7 +8,6 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable
 from pathlib import Path
 
 from genbayes.runs._store_errors import CorruptedError, explained
@@ -43,8 +42,8 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[calls.write(descriptor, view) :]
 
 
-def write_file(path: Path, pieces: Iterable[bytes]) -> None:
-    """Put the pieces, one after the other, under this name: all of them or no change.
+def write_file(path: Path, data: bytes) -> None:
+    """Put the data under this name: all of it or no change.
 
     The content is on the disk when this returns; the name is once `sync_folder` has run on the
     folder. Raises `OSError`.
@@ -53,8 +52,7 @@ def write_file(path: Path, pieces: Iterable[bytes]) -> None:
     try:
         descriptor = calls.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE, 0o666)
         try:
-            for piece in pieces:
-                write_all(descriptor, piece)
+            write_all(descriptor, data)
             calls.fsync(descriptor)
         finally:
             calls.close(descriptor)

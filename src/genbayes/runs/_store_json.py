@@ -66,7 +66,7 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         "manifest": manifest,
     }
     with explained("write", path):
-        write_file(path, [json.dumps(content, indent=2).encode() + b"\n"])
+        write_file(path, json.dumps(content, indent=2).encode() + b"\n")
         sync_folder(folder)
 
 
