@@ -1,9 +1,12 @@
 """What all tests share: strict JAX settings, and a fixture for both precisions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
+import numpy as np
 import pytest
+
+from genbayes.runs import Cost, Outcome, Plan, Run, Status
 
 # shapes that agree only by accident have corrupted scores elsewhere: here they are an error
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -14,3 +17,29 @@ def precision(request: pytest.FixtureRequest) -> Iterator[int]:
     """Run a test in single and in double precision."""
     with jax.enable_x64(request.param == 64):
         yield request.param
+
+
+@pytest.fixture
+def made_run() -> Callable[..., Run]:
+    """A maker of runs that no sampler drew: for what only reads runs."""
+
+    def make(*, chains: int = 1, draws: int = 50, seed: int = 0, name: str = "A") -> Run:
+        rng = np.random.default_rng(seed)
+        u = rng.normal(size=(chains, draws, 3))
+        return Run(
+            draws={name: u[..., 0].copy(), "b": u[..., 1:].copy()},
+            unconstrained=u,
+            info={"accepted": rng.random((chains, draws)) < 0.5},
+            status=Status(Outcome.COMPLETE),
+            cost=Cost(1000, 2.0, 1.0, draws),
+            provenance={
+                "sampler": "Made(step_size=0.1)",
+                "seed": seed,
+                "versions": {"jax": "1.2.3"},
+                "target": {"prior": {name: "Normal(0, 1)"}, "observations_shape": [3]},
+            },
+            plan=Plan(max(draws, 1), num_chains=chains),
+            observations=np.zeros(3),
+        )
+
+    return make

@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from . import kernels as kernels
+    from . import plots as plots
+    from . import problem as problem
+    from . import reports as reports
+    from . import runs as runs
+    from . import samplers as samplers
+    from . import scores as scores
+    from . import targets as targets
+    from . import tasks as tasks
     from .problem import Prior as Prior
     from .problem import Problem as Problem
     from .problem import Simulator as Simulator
+    from .reports import report as report
     from .runs import Run as Run
     from .runs import load as load
     from .runs import resume as resume
@@ -21,14 +31,16 @@ if TYPE_CHECKING:
     from .scores import EnergyScore as EnergyScore
     from .targets import ScorePosterior as ScorePosterior
 
+# stage -> the names of it that users meet as genbayes.NAME
 _STAGES = {
     "problem": ("Prior", "Problem", "Simulator"),
     "scores": ("EnergyScore",),
     "targets": ("ScorePosterior",),
     "samplers": ("AdSGLD", "PseudoMarginal"),
     "runs": ("Run", "load", "resume", "sample"),
+    "plots": (),
+    "reports": ("report",),
     "tasks": (),
-    "tuning": (),
     "kernels": (),
 }
 _HOME = {name: stage for stage, names in _STAGES.items() for name in names}

@@ -18,13 +18,27 @@ DIMENSION = 5
 
 
 def quantile(theta: Theta, z: Array) -> Array:
-    """The quantile function in terms of a standard normal quantile."""
+    """The quantile function in terms of a standard normal quantile.
+
+    ```python
+    >>> float(quantile({"A": 3.0, "B": 1.5, "g": 0.5, "k": 1.5}, jnp.zeros(())))
+    3.0
+
+    ```
+    """
     skew = 1 + 0.8 * jnp.tanh(theta["g"] * z / 2)
     return theta["A"] + theta["B"] * skew * (1 + z**2) ** theta["k"] * z
 
 
 def correlated(theta: Theta, z: Array) -> Array:
-    """Coordinates tied by a normal copula: neighbours have correlation `rho`."""
+    """Coordinates tied by a normal copula: neighbours have correlation `rho`.
+
+    ```python
+    >>> correlated(TRUTH | {"rho": -0.3}, jnp.zeros(5)).shape
+    (5,)
+
+    ```
+    """
     return quantile(theta, _tridiagonal_factor(theta["rho"]) @ z)
 
 

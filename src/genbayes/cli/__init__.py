@@ -1,0 +1,3 @@
+"""The `genbayes` command."""
+
+from ._main import main as main

@@ -1,0 +1,54 @@
+"""The common look: one panel for each coordinate, quiet axes, no global state of Matplotlib."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# told apart by the colour-blind, and with a contrast of 3 to 1 on white and on near-black alike
+COLOURS = ("#2B8CD6", "#D97706", "#009E73", "#CC79A7", "#8A6FD1", "#7F8794")
+INK = "#5f6b7a"  # axes and text; a page may replace it by its own colour
+MOST_PANELS = 24
+
+
+def panels(
+    names: Sequence[str], columns: int, size: tuple[float, float]
+) -> tuple[Figure, list[Axes]]:
+    """A figure with a titled panel for each name, at most `MOST_PANELS` of them."""
+    shown = list(names)[:MOST_PANELS]
+    columns = min(columns, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(columns * size[0], rows * size[1]), layout="constrained")
+    figure.get_layout_engine().set(wspace=0.06, hspace=0.08)
+    figure.patch.set_alpha(0)
+    axes = [figure.add_subplot(rows, columns, j + 1) for j in range(len(shown))]
+    for ax, name in zip(axes, shown, strict=True):
+        ax.set_title(plain(name), color=INK, fontsize=11)
+        _quieten(ax)
+    if len(names) > MOST_PANELS:
+        figure.supxlabel(
+            f"the first {MOST_PANELS} of {len(names)} coordinates", color=INK, fontsize=9
+        )
+    return figure, axes
+
+
+def plain(text: str) -> str:
+    """Text that Matplotlib does not read as mathematics."""
+    return text.replace("$", r"\$")
+
+
+def _quieten(ax: Axes) -> None:
+    ax.patch.set_alpha(0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(INK)
+    ax.tick_params(colors=INK, labelsize=9)
+
+
+def legend(figure: Figure, ax: Axes) -> None:
+    """One legend for all panels, above them, if there is more than one thing to tell apart."""
+    handles, labels = ax.get_legend_handles_labels()
+    if len(handles) > 1:
+        figure.legend(
+            handles, labels, loc="outside upper center", ncols=4, frameon=False, labelcolor=INK,
+            fontsize=10,
+        )  # fmt: skip

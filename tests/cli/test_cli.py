@@ -1,0 +1,102 @@
+"""The command: quick to answer, clear when it refuses, and a demo that runs."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import genbayes as gb
+from genbayes.cli import main
+
+
+def call(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return int(end.value.code or 0)
+
+
+def test_help_names_the_commands(capsys):
+    assert call("--help") == 0
+    assert "demo" in capsys.readouterr().out
+
+
+def test_help_comes_quickly():
+    """Half a second is the aim; a busy machine is given three."""
+    began = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", "from genbayes.cli import main; main(['--help'])"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    assert time.perf_counter() - began < 3
+
+
+def test_the_installed_command_is_this_one():
+    command = Path(sys.executable).parent / "genbayes"
+    done = subprocess.run([command, "--version"], check=True, capture_output=True, text=True)
+    assert done.stdout == f"genbayes {gb.__version__}\n"
+
+
+def test_an_unknown_command_is_refused(capsys):
+    assert call("dmeo") == 2
+    assert "No such command 'dmeo'" in capsys.readouterr().err
+
+
+def test_a_wrong_option_is_refused(capsys):
+    assert call("demo", "--precision", "16") == 2
+    assert "'16' is not one of '32', '64'" in capsys.readouterr().err
+
+
+def test_errors_are_one_paragraph(capsys, tmp_path):
+    assert call("demo", "--samples", "0", "--folder", str(tmp_path / "demo")) == 1
+    output = capsys.readouterr()
+    assert output.err.startswith("Error: num_samples must be at least 1, got 0.")
+    assert "--debug" in output.err
+    assert "Traceback" not in output.err
+
+
+def test_debug_shows_where(capsys, tmp_path):
+    assert call("demo", "--debug", "--samples", "0", "--folder", str(tmp_path / "demo")) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_what_is_no_demo_is_left_alone(capsys, tmp_path):
+    folder = tmp_path / "adsgld"
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("years of work")
+    assert call("demo", "--folder", str(tmp_path)) == 1
+    assert "holds something that no demo wrote" in " ".join(capsys.readouterr().err.split())
+    assert (folder / "thesis.tex").read_text() == "years of work"
+
+
+def test_another_run_is_left_alone(capsys, tmp_path):
+    target = gb.ScorePosterior(
+        gb.tasks.normal_location().problem(), gb.EnergyScore(), num_simulations=10
+    )
+    store = tmp_path / "adsgld"
+    gb.sample(target, gb.PseudoMarginal(0.5), num_samples=5, progress=False, store=store)
+    assert call("demo", "--folder", str(tmp_path)) == 1
+    assert "holds something that no demo wrote" in " ".join(capsys.readouterr().err.split())
+    assert gb.load(store).draws["mean"].shape == (1, 5)
+
+
+def test_the_demo_writes_a_run_and_a_page_and_replaces_an_earlier_one(tmp_path):
+    """In another process, as people run it: the second one in double precision."""
+    folder = tmp_path / "demo"
+    command = [
+        sys.executable, "-c", "from genbayes.cli import main; main()",
+        "demo", "--samples", "200", "--warmup", "50", "--folder", str(folder),
+    ]  # fmt: skip
+    environment = os.environ | {"JAX_ENABLE_X64": "0"}
+    first = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    assert "AdSGLD: 1 x 200 draws" in first.stdout
+    assert (folder / "report.html").resolve().as_uri() in first.stdout
+    second = subprocess.run(
+        [*command, "--precision", "64"], check=True, capture_output=True, text=True, env=environment
+    )
+    assert f"Replacing the earlier demo in {folder / 'adsgld'}" in second.stderr
+    run = gb.load(folder / "adsgld")
+    assert run.draws["A"].shape == (1, 200)
+    assert run.provenance["precision"] == 64
