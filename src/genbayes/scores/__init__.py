@@ -1,5 +1,10 @@
 """Scoring rules estimated from simulator draws."""
 
 from ._base import AbstractScore as AbstractScore
+from ._base import AbstractSummedScore as AbstractSummedScore
 from ._base import Prepared as Prepared
+from ._base import WeightedSum as WeightedSum
 from ._energy import EnergyScore as EnergyScore
+from ._energy import energy_distance as energy_distance
+from ._kernel import KernelScore as KernelScore
+from ._kernel import mmd as mmd
