@@ -67,7 +67,7 @@ def no_waiting():
 
 
 @given(histories())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 def test_any_history_comes_back_bit_for_bit(history):
     arrays, cuts, pending_bytes = history
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -268,6 +268,12 @@ def test_opening_what_is_no_run_is_refused(tmp_path):
         for write in (False, True):
             with pytest.raises(RunNotFoundError, match=r"holds no run\. Expected a folder with"):
                 RunStore.open(path, write=write)
+
+
+def test_a_run_being_created_is_not_there_yet(tmp_path):
+    write_commit(tmp_path, Commit())
+    with pytest.raises(RunNotFoundError, match="holds no run"):
+        RunStore.open(tmp_path)
 
 
 def test_readers_and_closed_writers_do_not_write(tmp_path):

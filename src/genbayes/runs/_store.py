@@ -287,7 +287,10 @@ class RunStore:
 
 
 def _require_run(path: Path) -> None:
-    if not (path / MANIFEST).exists() and not (path / COMMIT).exists():
+    with explained("read", path):
+        # a run that is being created has its first record before its manifest
+        found = (path / MANIFEST).exists() or ((path / COMMIT).exists() and not _is_fresh(path))
+    if not found:
         raise RunNotFoundError(
             f"{path} holds no run. Expected a folder with {MANIFEST} and {COMMIT}, as made by "
             "genbayes; check the path"
