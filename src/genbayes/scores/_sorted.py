@@ -89,7 +89,8 @@ def _(primals: Any, tangents: Any) -> tuple[Scalar, Scalar]:
 def _absolute_within(x: Float[Array, " m"]) -> tuple[Scalar, Array]:
     r"""With $b_j$ the draws below $x_j$ less those above, the sum is $2 \sum_j x_j b_j$."""
     m = x.shape[0]
-    centred = x - bulk_centre(x[:, None])[0]
+    # Held as it is: fused into the matrix of signs, the centre would be found anew for every pair.
+    centred = jax.lax.optimization_barrier(x - bulk_centre(x[:, None])[0])
     if m <= _ALL_PAIRS:
         signs = jnp.sign(centred[None, :] - centred[:, None])
         balance = jnp.matmul(jnp.ones_like(x), signs, precision=jax.lax.Precision.HIGHEST)
