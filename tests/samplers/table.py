@@ -1,0 +1,45 @@
+"""The one table of samplers: a new method is a line here, and obeys every law of `test_contract`."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpyro.distributions as dist
+from tests.support.problems import OBSERVATIONS, PlainEnergy
+
+import genbayes as gb
+
+
+class Row(NamedTuple):
+    """A constructor of one number, its usual value, and what suits a flat prior of seven coordinates."""
+
+    make: Callable[[float], Any]
+    setting: float
+    for_prior: float
+    prior_draws: int = 10_000
+
+
+SAMPLERS = {
+    "pseudo-marginal": Row(lambda x: gb.PseudoMarginal(x), 0.8, 0.8, 40_000),
+    "correlated": Row(lambda x: gb.PseudoMarginal(x, groups=2), 0.8, 0.8, 40_000),
+    "adaptive": Row(lambda x: gb.PseudoMarginal(x, adapt=True), 0.8, 0.8, 40_000),
+    "badodab": Row(lambda x: gb.AdSGLD(x, diffusion=1.0), 0.1, 0.2),
+    "euler": Row(lambda x: gb.AdSGLD(x, diffusion=1.0, integrator="euler"), 0.1, 0.04, 40_000),
+}
+
+TRACES = [0]
+
+
+def traced(theta, z):
+    """A location model that counts how often it is traced, that is, compiled."""
+    TRACES[0] += 1
+    return theta["mean"] + z
+
+
+PRIOR = gb.Prior(mean=dist.Normal(0.0, 1.0))
+SIMULATOR = gb.Simulator(traced, noise=dist.Normal(0.0, 1.0))
+
+
+def small_target(**options: Any) -> gb.ScorePosterior:
+    """A target that compiles fast; every law uses the same program."""
+    problem = gb.Problem(PRIOR, SIMULATOR, OBSERVATIONS)
+    return gb.ScorePosterior(problem, PlainEnergy(), **{"num_simulations": 8} | options)

@@ -1,0 +1,1 @@
+"""Exact posteriors, reusable laws and broken samplers that the statistical tests share."""
