@@ -35,6 +35,7 @@ class Status:
 
     outcome: Outcome
     findings: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -43,7 +44,22 @@ class Status:
         return self.outcome in good and not self.findings
 
     def __str__(self) -> str:
-        return "\n".join([self.outcome.value, *(f"! {f}" for f in self.findings)])
+        return "\n".join([self.outcome.value, *self.remarks, *(f"! {f}" for f in self.findings)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "outcome": self.outcome.name,
+            "findings": list(self.findings),
+            "remarks": list(self.remarks),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> "Status":
+        """As `to_dict` wrote it."""
+        return cls(
+            Outcome[stored["outcome"]], tuple(stored["findings"]), tuple(stored.get("remarks", ()))
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import xarray as xr
 from .._table import Table
 from ..samplers import AbstractSampler
 from ..targets import ScorePosterior
-from ._plan import Cost, Outcome, Plan, Status
+from ._plan import Cost, Plan, Status
 from ._summary import summarise
 
 if TYPE_CHECKING:
@@ -108,7 +108,6 @@ def _dataset(arrays: Mapping[str, np.ndarray]) -> xr.Dataset:
 
 def _attributes(run: Run) -> dict[str, Any]:
     plan = {k: v for k, v in vars(run.plan).items() if v is not None}
-    status = {"outcome": run.status.outcome.name, "findings": list(run.status.findings)}
     return {
         "inference_library": "genbayes",
         "inference_library_version": run.provenance.get("versions", {}).get("genbayes", ""),
@@ -116,7 +115,7 @@ def _attributes(run: Run) -> dict[str, Any]:
         "genbayes_schema": SCHEMA,
         "provenance": json.dumps(run.provenance),
         "plan": json.dumps(plan),
-        "status": json.dumps(status),
+        "status": json.dumps(run.status.to_dict()),
         "cost": json.dumps(run.cost.to_dict()),
     }
 
@@ -132,12 +131,11 @@ def run_from_netcdf(path: Path) -> Run:
             name: {k: np.asarray(v.values) for k, v in tree[name].data_vars.items()}
             for name in ("posterior", "unconstrained_posterior", "sample_stats", "observed_data")
         }
-    status = json.loads(attributes["status"])
     return Run(
         draws=groups["posterior"],
         unconstrained=groups["unconstrained_posterior"]["u"],
         info={arviz_back.get(k, k): v for k, v in groups["sample_stats"].items()},
-        status=Status(Outcome[status["outcome"]], tuple(status["findings"])),
+        status=Status.from_dict(json.loads(attributes["status"])),
         cost=Cost(**json.loads(attributes["cost"])),
         provenance=json.loads(attributes["provenance"]),
         plan=Plan(**json.loads(attributes["plan"])),

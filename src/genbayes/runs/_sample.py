@@ -98,7 +98,7 @@ def go(
         outcome = walk_on(walk, sink, bar)
     finally:
         bar.close({Outcome.COMPLETE: "done"}.get(outcome, outcome.name.lower()))
-        status = Status(outcome, tuple(_findings(walk, sink, sampler, outcome)))
+        status = _status(walk, sink, sampler, outcome)
         _close_store(walk, sink, status)
     run = _collect(walk, sink, target, sampler, provenance, status)
     if outcome is Outcome.INTERRUPTED and progress:
@@ -236,19 +236,25 @@ def _check_seed(seed: Any) -> None:
     raise TypeError(f"seed must be a whole number or a key from jax.random.key, got {seed!r}.")
 
 
-def _findings(walk: Walk, sink: Sink, sampler: AbstractSampler, outcome: Outcome) -> list[str]:
+def _status(walk: Walk, sink: Sink, sampler: AbstractSampler, outcome: Outcome) -> Status:
     arrays = sink.arrays()
+    if not arrays:
+        return Status(outcome, tuple(_divergence(walk, outcome)))
     info = {k.removeprefix("info/"): v for k, v in arrays.items() if k.startswith("info/")}
-    found = sampler.findings(info) if info else []
-    if outcome is Outcome.DIVERGED:
-        where = {k: np.asarray(v).tolist() for k, v in _stands(walk).items()}
-        found.insert(
-            0,
-            f"{walk.tallies.get('refused'):,} of {walk.cost.steps:,} steps were refused because the "
-            f"estimate was not finite; the chains stand at {where}. Try a smaller step size, a "
-            "tighter prior, or a finer integrator in the simulator.",
-        )
-    return found
+    u = arrays["unconstrained"]
+    found = [*_divergence(walk, outcome), *sampler.findings(info, u)]
+    return Status(outcome, tuple(found), tuple(sampler.remarks(info, u)))
+
+
+def _divergence(walk: Walk, outcome: Outcome) -> list[str]:
+    if outcome is not Outcome.DIVERGED:
+        return []
+    where = {k: np.asarray(v).tolist() for k, v in _stands(walk).items()}
+    return [
+        f"{walk.tallies.get('refused'):,} of {walk.cost.steps:,} steps were refused because the "
+        f"estimate was not finite; the chains stand at {where}. Try a smaller step size, a "
+        "tighter prior, or a finer integrator in the simulator."
+    ]
 
 
 def _stands(walk: Walk) -> Mapping[str, Any]:
@@ -278,8 +284,6 @@ def _close_store(walk: Walk, sink: Sink, status: Status) -> None:
     if sink.store is None:
         return
     sink.commit(walk)
-    sink.store.update_manifest(
-        status={"outcome": status.outcome.name, "findings": list(status.findings)}
-    )
+    sink.store.update_manifest(status=status.to_dict())
     sink.store.log(str(status))
     sink.store.close()

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._tree import to_arrays
 from .._types import Array
-from ._convergence import ess_bulk
+from .._convergence import ess_bulk
 from ._program import constrain
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ def create(
         "plan": dict(vars(plan)),
         "sampler": _settings(sampler),
         "observations": np.asarray(target.problem.observations).tolist(),
-        "status": {"outcome": Outcome.RUNNING.name, "findings": []},
+        "status": Status(Outcome.RUNNING).to_dict(),
     }
     return RunStore.create(path, manifest)
 
@@ -93,13 +93,12 @@ def _run(
     arrays: dict[str, Any],
     plan: Plan,
 ) -> Run:
-    status = manifest["status"]
     u = arrays.get("unconstrained")
     return Run(
         draws={k.removeprefix("draws/"): v for k, v in arrays.items() if k.startswith("draws/")},
         unconstrained=np.zeros((plan.num_chains, 0, 0)) if u is None else u,
         info={k.removeprefix("info/"): v for k, v in arrays.items() if k.startswith("info/")},
-        status=Status(Outcome[status["outcome"]], tuple(status["findings"])),
+        status=Status.from_dict(manifest["status"]),
         cost=Cost(**progress.get("cost", {})),
         provenance=manifest["provenance"],
         plan=plan,

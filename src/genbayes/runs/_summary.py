@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._table import Table
-from ._convergence import ess_bulk, ess_mean, ess_tail, rhat
+from .._convergence import ess_bulk, ess_mean, ess_tail, rhat
+from ._plan import Outcome
 
 if TYPE_CHECKING:
     from ._run import Run
@@ -52,15 +53,16 @@ def summarise(run: "Run") -> Table:
 def _cost_notes(run: "Run") -> list[str]:
     cost = run.cost
     return [
+        *run.status.remarks,
         f"{cost.simulator_calls:,} simulator calls in {cost.seconds:.1f} s "
-        f"(of which {cost.compile_seconds:.1f} s compiling)"
+        f"(of which {cost.compile_seconds:.1f} s compiling)",
     ]
 
 
 def _warnings(rows: list[tuple], chains: int, run: "Run") -> list[str]:
-    warnings = str(run.status).splitlines()
-    if run.status.ok:
-        warnings = []
+    status = run.status
+    said = [] if status.outcome is Outcome.COMPLETE else [status.outcome.value]
+    warnings = [*said, *(f"! {f}" for f in status.findings)]
     # not (x <= limit), so that a value that could not be computed is reported too
     worst = [r[0] for r in rows if not r[8] <= LARGEST_RHAT]
     if worst:

@@ -3,4 +3,11 @@
 from ._adsgld import AdSGLD as AdSGLD
 from ._base import AbstractSampler as AbstractSampler
 from ._base import AbstractWarmup as AbstractWarmup
+from ._frozen_nuts import NUTS as NUTS
+from ._frozen_nuts import FrozenNUTS as FrozenNUTS
+from ._frozen_nuts import freezing_error as freezing_error
+from ._pm_nuts import PseudoMarginalNUTS as PseudoMarginalNUTS
 from ._pseudo_marginal import PseudoMarginal as PseudoMarginal
+from ._sghmc import SGHMC as SGHMC
+from ._sgld import PSGLD as PSGLD
+from ._sgld import SGLD as SGLD

@@ -147,7 +147,8 @@ class AdSGLD(AbstractSampler):
         xi = xi + 0.5 * eps * (jnp.mean(p**2) - 1)
         return u + 0.5 * eps * p, p, xi
 
-    def findings(self, info: Mapping[str, np.ndarray]) -> list[str]:
+    def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
+        del u
         found = refusal_findings(
             info,
             "Try a smaller step size, a tighter prior, or a finer integrator in the simulator.",

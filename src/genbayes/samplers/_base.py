@@ -47,9 +47,14 @@ class AbstractSampler(eqx.Module):
         if self.needs_gradient:
             check_differentiable(self, target)
 
-    def findings(self, info: Mapping[str, np.ndarray]) -> list[str]:
-        """What the infos of a finished run, `(chain, draw)` each, give reason to say."""
-        del info
+    def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
+        """What a finished run gives reason to warn of: infos `(chain, draw)`, `u` with a last axis."""
+        del info, u
+        return []
+
+    def remarks(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
+        """What is worth knowing of a finished run without being a warning."""
+        del info, u
         return []
 
 

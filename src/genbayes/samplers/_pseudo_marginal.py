@@ -119,7 +119,8 @@ class PseudoMarginal(AbstractSampler):
     def warmup(self, num_warmup: int) -> "ProposalWarmup | None":
         return ProposalWarmup(self, num_warmup) if self.adapt and num_warmup > 0 else None
 
-    def findings(self, info: Mapping[str, np.ndarray]) -> list[str]:
+    def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
+        del u
         accepted = np.atleast_2d(info["accepted"])
         rate, stay = share(accepted > 0), longest_stay(accepted)
         length = accepted.shape[1]

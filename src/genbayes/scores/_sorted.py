@@ -55,7 +55,9 @@ def _(primals: Any, tangents: Any) -> tuple[Scalar, Scalar]:
     tangent = jnp.zeros((), x.dtype) if zero[0] else jnp.sum(signs * leaves[0])
     if not all(zero[1:]):
         structure = jax.tree.structure(sample)
-        filled = [jnp.zeros(t.shape, t.dtype) if z else t for t, z in zip(leaves, zero, strict=True)]
+        filled = [
+            jnp.zeros(t.shape, t.dtype) if z else t for t, z in zip(leaves, zero, strict=True)
+        ]
         sample_tangent = jax.tree.unflatten(structure, filled[1:])
         tangent += jax.jvp(lambda s: _absolute_between(x, s)[0], (sample,), (sample_tangent,))[1]
     return value, tangent
@@ -89,11 +91,13 @@ def _(primals: Any, tangents: Any) -> tuple[Scalar, Scalar]:
 def _absolute_within(x: Float[Array, " m"]) -> tuple[Scalar, Array]:
     r"""With $b_j$ the draws below $x_j$ less those above, the sum is $2 \sum_j x_j b_j$."""
     m = x.shape[0]
-    # Held as it is: fused into the matrix of signs, the centre would be found anew for every pair.
     centred = jax.lax.optimization_barrier(x - bulk_centre(x[:, None])[0])
     if m <= _ALL_PAIRS:
-        signs = jnp.sign(centred[None, :] - centred[:, None])
-        balance = jnp.matmul(jnp.ones_like(x), signs, precision=jax.lax.Precision.HIGHEST)
+        # A row at a time: as one product with the matrix of signs, XLA takes two hundred times
+        # as long once there are several chains.
+        zero = jnp.zeros_like(centred)
+        row = lambda j, balance: balance + jnp.sign(centred - centred[j])  # noqa: E731
+        balance = jax.lax.fori_loop(0, m, row, zero, unroll=min(m, 20))
     else:
         order = jnp.argsort(centred)
         ranked = (2 * jnp.arange(m) - (m - 1)).astype(x.dtype)

@@ -132,7 +132,7 @@ class ScorePosterior(eqx.Module):
             prepared = self.score.prepare(self.prepared.values[noise.rows])
             scale = self.problem.num_observations / noise.rows.shape[0]
         if self.is_exact:
-            features = jnp.zeros((0, 0), self.prepared.values.dtype)
+            features = jnp.zeros((0, prepared.values.shape[1]), prepared.values.dtype)
         else:
             simulator = self.problem.simulator
             assert simulator is not None

@@ -1,0 +1,103 @@
+"""Stochastic-gradient Hamiltonian Monte Carlo."""
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._checks import check_nonnegative, check_positive
+from .._types import Key, Unconstrained
+from ..targets import ScorePosterior
+from ._base import AbstractSampler, check_differentiable, check_unbiased_gradient
+from ._sgld import ADVICE, LangevinInfo
+from ._stochastic_gradient import estimate, normal_like, refusal_findings
+
+
+class SGHMCState(NamedTuple):
+    """Position and momentum."""
+
+    u: Unconstrained
+    momentum: Unconstrained
+
+
+class SGHMC(AbstractSampler):
+    r"""Langevin dynamics with momentum at a fixed friction.
+
+    $$p \leftarrow p - \epsilon \nabla \hat U - \epsilon C p + N(0, 2 \epsilon (C - \hat B)), \quad
+        \theta \leftarrow \theta + \epsilon p$$
+
+    **Arguments:** `step_size` $\epsilon$; `friction` $C$; `gradient_noise` $\hat B$, what is known
+    of $\epsilon \operatorname{Var}(\nabla \hat U) / 2$ and so need not be added (at most $C$);
+    `clip` and `allow_biased_gradients` as for `AdSGLD`, whose friction finds its own level.
+
+    ??? cite "References"
+        Chen, Fox and Guestrin (2014), *Stochastic gradient Hamiltonian Monte Carlo*.
+
+    ```python
+    >>> import genbayes as gb
+    >>> gb.SGHMC(0.05, friction=2.0).gradient_noise
+    0.0
+
+    ```
+    """
+
+    step_size: float
+    friction: float
+    gradient_noise: float
+    clip: float | None
+    allow_biased_gradients: bool
+    needs_gradient: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        step_size: float,
+        *,
+        friction: float,
+        gradient_noise: float = 0.0,
+        clip: float | None = None,
+        allow_biased_gradients: bool = False,
+    ):
+        check_positive("step_size", step_size)
+        check_positive("friction", friction)
+        check_nonnegative("gradient_noise", gradient_noise)
+        if gradient_noise > friction:
+            raise ValueError(
+                f"gradient_noise must be at most the friction ({friction}), got {gradient_noise}."
+            )
+        if clip is not None:
+            check_positive("clip", clip)
+        self.step_size = step_size
+        self.friction = friction
+        self.gradient_noise = gradient_noise
+        self.clip = clip
+        self.allow_biased_gradients = allow_biased_gradients
+
+    def check(self, target: ScorePosterior) -> None:
+        check_differentiable(self, target)
+        check_unbiased_gradient(self, target, self.allow_biased_gradients)
+
+    def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> SGHMCState:
+        del target
+        return SGHMCState(u, normal_like(key, u))
+
+    def step(
+        self, key: Key, target: ScorePosterior, state: SGHMCState
+    ) -> tuple[SGHMCState, LangevinInfo]:
+        key_noise, key_push, key_momentum = jax.random.split(key, 3)
+        at = estimate(key_noise, target, state.u, self.clip)
+        eps = self.step_size
+        push = jnp.sqrt(2 * eps * (self.friction - self.gradient_noise))
+        p = (1 - eps * self.friction) * state.momentum - eps * at.gradient
+        p = p + push * normal_like(key_push, state.u)
+        u = state.u + eps * p
+        fine = at.finite & jnp.all(jnp.isfinite(u))
+        stayed = SGHMCState(state.u, normal_like(key_momentum, state.u))
+        moved = SGHMCState(u, p)
+        state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), moved, stayed)
+        return state, LangevinInfo(at.log_density, at.norm, ~fine, at.clipped)
+
+    def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
+        del u
+        return refusal_findings(info, ADVICE)
