@@ -327,7 +327,7 @@ def as_kernel(kernel: AbstractKernel | Callable[[Point, Point], Scalar]) -> Abst
 
 
 def radial_of(function: eqx.Module) -> Callable[[Squared], tuple[Squared, Squared]] | None:
-    r"""Value and slope as a function of the squared distance, or `None` where there is no such form.
+    r"""Value and slope as a function of the squared distance, or `None` if it has none.
 
     **Arguments:** `function`, a kernel, a sum of kernels, or another radial function.
 

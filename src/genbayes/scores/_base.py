@@ -45,9 +45,7 @@ class AbstractScore(eqx.Module):
         """What depends on the data alone."""
 
     @abstractmethod
-    def _total(
-        self, simulations: Simulations, prepared: Prepared, theta: Theta | None
-    ) -> Scalar:
+    def _total(self, simulations: Simulations, prepared: Prepared, theta: Theta | None) -> Scalar:
         """The sum of the estimates over the prepared observations."""
 
     def prepare(self, observations: Observations) -> Prepared:
@@ -84,7 +82,9 @@ class AbstractScore(eqx.Module):
         **Arguments:** `simulations`, `(m, d)`; `observations`, `(n, d)` or what `prepare` made of
         them; `theta`, the parameters, which `LogScore` alone looks at.
         """
-        prepared = observations if isinstance(observations, Prepared) else self.prepare(observations)
+        prepared = (
+            observations if isinstance(observations, Prepared) else self.prepare(observations)
+        )
         simulations = self._checked(simulations, prepared.values)
         prepared = jax.tree.map(lambda leaf: _cast(leaf, simulations.dtype), prepared)
         return self._guarded(self._total(simulations, prepared, theta), simulations)
@@ -132,9 +132,7 @@ class AbstractSummedScore(AbstractScore):
         del observations
         return None
 
-    def _total(
-        self, simulations: Simulations, prepared: Prepared, theta: Theta | None
-    ) -> Scalar:
+    def _total(self, simulations: Simulations, prepared: Prepared, theta: Theta | None) -> Scalar:
         return jnp.sum(self._estimates(simulations, prepared.values, theta))
 
 
@@ -194,17 +192,13 @@ class WeightedSum(AbstractScore):
     def _prepare(self, observations: Observations) -> Any:
         return tuple(score._prepare(observations) for score in self.scores)
 
-    def _total(
-        self, simulations: Simulations, prepared: Prepared, theta: Theta | None
-    ) -> Scalar:
+    def _total(self, simulations: Simulations, prepared: Prepared, theta: Theta | None) -> Scalar:
         parts = [Prepared(prepared.values, extra) for extra in prepared.extra]
         pairs = zip(self.scores, parts, strict=True)
         return self._sum([score._total(simulations, part, theta) for score, part in pairs])
 
     def _sum(self, values: list[Array]) -> Array:
-        weighted = [
-            jnp.asarray(w, v.dtype) * v for w, v in zip(self.weights, values, strict=True)
-        ]
+        weighted = [jnp.asarray(w, v.dtype) * v for w, v in zip(self.weights, values, strict=True)]
         return sum(weighted[1:], weighted[0])
 
 
