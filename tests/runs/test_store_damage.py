@@ -1,5 +1,6 @@
 """Runs that were damaged, forged or written by a later version: the truth, or a clear error."""
 
+import errno
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from genbayes.runs._store_errors import (
     CorruptedError,
     DiskError,
     NewerSchemaError,
+    ReadOnlyError,
     StoreError,
     StoreValueError,
 )
@@ -62,7 +64,7 @@ FILES = [
 
 @st.composite
 def damages(draw):
-    """Which file, what is done to it, and where."""
+    """Which file, what is done to it, and where; files of the run's copy and no others."""
     kind = draw(st.sampled_from(["flip", "cut", "remove", "zero", "lengthen", "swap", "odd"]))
     where = draw(st.one_of(st.integers(0, 300), st.floats(0, 1, exclude_max=True)))
     return draw(st.sampled_from(FILES)), kind, where, draw(st.sampled_from(FILES))
@@ -70,7 +72,9 @@ def damages(draw):
 
 def damage(folder, name, kind, where, other):
     path = folder / name
-    data = path.read_bytes() if path.is_file() else b""
+    if path.is_symlink() or not path.is_file():
+        return  # gone, or made odd by an earlier damage: never write through a link or a pipe
+    data = path.read_bytes()
     at = int(where * len(data)) if isinstance(where, float) else min(where, max(0, len(data) - 1))
     if kind == "flip" and data:
         path.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
@@ -83,18 +87,19 @@ def damage(folder, name, kind, where, other):
     elif kind == "swap" and (folder / other).is_file() and name != "commit":
         # an older record in the place of the last is a valid older run: nothing can tell it
         path.write_bytes((folder / other).read_bytes())
-    elif path.is_file() and kind in ("remove", "odd"):
+    elif kind == "remove":
         path.unlink()
-        if kind == "odd":
-            make_odd(path, at)
+    elif kind == "odd":
+        make_odd(path, at)
 
 
 def make_odd(path, at):
-    """A name that leads to something else than a plain file."""
+    """A name that leads to something else than a plain file, never out of the run's own folder."""
+    moved = path.rename(path.with_name(path.name + ".moved"))
     if at % 4 == 0:
         path.mkdir()
     elif at % 4 == 1:
-        path.symlink_to("/etc/passwd")
+        path.symlink_to(moved.name)
     elif at % 4 == 2:
         os.mkfifo(path)
     else:
@@ -306,3 +311,31 @@ def test_a_read_that_fails_is_an_error_of_ours(tmp_path, monkeypatch):
     monkeypatch.setattr(_store_files.calls, "open", fail)
     with pytest.raises(DiskError, match=r"could not read .*manifest\.json: Input/output error"):
         RunStore.open(path)
+
+
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EROFS], ids=errno.errorcode.get)
+def test_a_read_only_folder_can_be_read(tmp_path, monkeypatch, error):
+    path = make(tmp_path / "run")
+    real = _store_files.Calls.open
+
+    def forbid(path, flags, *mode):
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(error, os.strerror(error))
+        return real(path, flags, *mode)
+
+    monkeypatch.setattr(_store_files.calls, "open", forbid)
+    with pytest.raises(ReadOnlyError, match=r"or open it without write=True"):
+        RunStore.open(path, write=True)
+    with pytest.raises(ReadOnlyError, match=r"could not write .*lock"):
+        RunStore.create(tmp_path / "new", {})
+    assert RunStore.open(path).read("info/b").tolist() == TRUTH["info/b"].tolist()
+
+
+def test_a_disk_without_hard_links_will_do(tmp_path, monkeypatch):
+    def link(source, target):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(_store_files.calls, "link", link)
+    run = RunStore.open(make(tmp_path / "run"))
+    run.verify()
+    assert not (tmp_path / "run" / "commit.previous").exists()

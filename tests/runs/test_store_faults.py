@@ -247,33 +247,6 @@ def test_interrupted_commit_is_not_written_over(tmp_path, monkeypatch):
     assert run.num_draws == 12
 
 
-@pytest.mark.parametrize("error", [errno.EACCES, errno.EROFS], ids=errno.errorcode.get)
-def test_a_read_only_folder_can_be_read(tmp_path, monkeypatch, error):
-    whole_story(tmp_path / "run")
-    real = _store_files.Calls.open
-
-    def forbid(path, flags, *mode):
-        if flags & (os.O_WRONLY | os.O_RDWR):
-            raise OSError(error, os.strerror(error))
-        return real(path, flags, *mode)
-
-    monkeypatch.setattr(_store_files.calls, "open", forbid)
-    with pytest.raises(ReadOnlyError, match=r"or open it without write=True"):
-        RunStore.open(tmp_path / "run", write=True)
-    with pytest.raises(ReadOnlyError, match=r"could not write .*lock"):
-        RunStore.create(tmp_path / "new", {})
-    check_consistent(tmp_path / "run", at_least=TOTAL)
-
-
-def test_a_disk_without_hard_links_will_do(tmp_path, monkeypatch):
-    def link(source, target):
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-
-    monkeypatch.setattr(_store_files.calls, "link", link)
-    whole_story(tmp_path)
-    check_consistent(tmp_path, at_least=TOTAL)
-
-
 class Disk:
     """What would be found after a power cut: only what was flushed is sure to be there.
 
