@@ -1,4 +1,4 @@
-"""The one table of samplers: a new method is a line here, and obeys every law of `test_contract`."""
+"""The one table of samplers: a new method is a line here, and obeys every law of the contract."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ import genbayes as gb
 
 
 class Row(NamedTuple):
-    """A constructor of one number, its usual value, and what suits a flat prior of seven coordinates."""
+    """A constructor of one number, its usual value, and what suits a prior of seven coordinates."""
 
     make: Callable[[float], Any]
     setting: float
@@ -19,11 +19,11 @@ class Row(NamedTuple):
 
 
 SAMPLERS = {
-    "pseudo-marginal": Row(lambda x: gb.PseudoMarginal(x), 0.8, 0.8, 40_000),
-    "correlated": Row(lambda x: gb.PseudoMarginal(x, groups=2), 0.8, 0.8, 40_000),
-    "adaptive": Row(lambda x: gb.PseudoMarginal(x, adapt=True), 0.8, 0.8, 40_000),
+    "pseudo-marginal": Row(lambda x: gb.PseudoMarginal(x), 0.8, 0.8, 20_000),
+    "correlated": Row(lambda x: gb.PseudoMarginal(x, groups=2), 0.8, 0.8, 20_000),
+    "adaptive": Row(lambda x: gb.PseudoMarginal(x, adapt=True), 0.8, 0.8, 20_000),
     "badodab": Row(lambda x: gb.AdSGLD(x, diffusion=1.0), 0.1, 0.2),
-    "euler": Row(lambda x: gb.AdSGLD(x, diffusion=1.0, integrator="euler"), 0.1, 0.04, 40_000),
+    "euler": Row(lambda x: gb.AdSGLD(x, diffusion=1.0, integrator="euler"), 0.1, 0.04, 20_000),
 }
 
 TRACES = [0]

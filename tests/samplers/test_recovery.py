@@ -1,4 +1,4 @@
-"""Samplers against posteriors that are known by quadrature, and broken ones against the same law."""
+"""Samplers against posteriors known by quadrature, and broken ones against the same law."""
 
 from collections.abc import Callable
 

@@ -33,7 +33,7 @@ class NoJacobian(gb.Prior):
 
 
 class Refreshing(gb.PseudoMarginal):
-    """Estimates the density of the current point anew at each step (Monte Carlo within Metropolis)."""
+    """Estimates the current density anew at each step (Monte Carlo within Metropolis)."""
 
     def step(self, key, target, state):
         key_noise, key_step = jax.random.split(key)

@@ -59,7 +59,7 @@ def expected_kernel(y: np.ndarray, bandwidth: float) -> ExpectedScore:
 
 
 def _moments(log_density: np.ndarray, **values: np.ndarray) -> Exact:
-    """Moments of a density on a regular grid: the trapezoid rule, exact for smooth decaying ones."""
+    """Moments of a density on a regular grid: the trapezoid rule, exact for smooth tails."""
     p = np.exp(log_density - log_density.max())
     edges = np.concatenate([np.ravel(np.take(p, [0, -1], axis=a)) for a in range(p.ndim)])
     assert edges.max() < 1e-8, "the grid cuts the posterior off"
@@ -93,7 +93,7 @@ def location_scale_posterior(score: ExpectedScore, weight: float = 1.0) -> Exact
 def finite_location_posterior(
     y: np.ndarray, num_simulations: int, *, num_noises: int, weight: float = 1.0
 ) -> Exact:
-    r"""What pseudo-marginal chains target at finite m: $\pi(\theta)\,E_z e^{-w\sum_i\hat S_i(\theta, z)}$.
+    r"""What pseudo-marginal chains target: $\pi(\theta)\,E_z e^{-w\sum_i\hat S_i(\theta, z)}$.
 
     Quadrature in the mean, Monte Carlo over the noise of N(mean, 1) under the energy score, on
     NumPy's own random numbers. The distance sum of all observations is piecewise linear in a draw,

@@ -15,10 +15,10 @@ def assert_recovers(
 ) -> None:
     r"""The mean and sd of every coordinate agree with the exact ones.
 
-    With $N$ effective draws, the mean must lie within `sigmas` $/ \sqrt N$ sds, the sd within `sigmas`
-    times its own standard error (from the effective sample size of the squared deviations and
-    their variance, so heavy tails widen it), each plus `bias`, in sds, and the stated error of the
-    exact value. Two sides of four standard errors are exceeded once in 16 000 correct checks.
+    With $N$ effective draws, the mean must lie within `sigmas` $/ \sqrt N$ sds, the sd within
+    `sigmas` times its own standard error (from the effective sample size of the squared deviations
+    and their variance, so heavy tails widen it), each plus `bias`, in sds, and the stated error of
+    the exact value. Two sides of four standard errors are exceeded once in 16 000 correct checks.
 
     It sees any error of location or spread larger than the tolerance: a wrong sign or Jacobian,
     an estimate refreshed, a step-size bias. It is blind to errors of shape that leave both

@@ -28,6 +28,19 @@ class PlainEnergy(AbstractSummedScore):
         return 2 * jnp.mean(jnp.abs(x[:, None] - y[None, :]), axis=0) - spread
 
 
+class NormalLogScore(AbstractSummedScore):
+    """The negative log-likelihood of N(mean, scale^2): a score that needs no simulations."""
+
+    strictly_proper: ClassVar[bool] = True
+    unbiased: ClassVar[bool] = True
+    min_simulations: ClassVar[int] = 0
+    needs_simulations: ClassVar[bool] = False
+
+    def _estimates(self, simulations, observations, theta):
+        del simulations
+        return -dist.Normal(theta["mean"], theta["scale"]).log_prob(observations[:, 0])
+
+
 def location_problem(y: np.ndarray = OBSERVATIONS) -> gb.Problem:
     """N(mean, 1) with mean ~ N(0, 1)."""
     return gb.tasks.normal_location().problem(y)
