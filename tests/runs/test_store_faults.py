@@ -73,17 +73,13 @@ def check_consistent(path, at_least=0):
             assert run.read(name).tobytes() == block.tobytes()
 
 
-def quick_and_small(monkeypatch):
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch):
     """Many chunks, and no waiting for the disk, whose failures are modelled here anyhow."""
     # 8 draws of one array and 4 of the other make a chunk, so that commits fill both and neither
     monkeypatch.setattr(_store_layout, "PENDING_BYTES", 128)
     monkeypatch.setattr(_store_files.Calls, "fsync", staticmethod(lambda descriptor: None))
     monkeypatch.setattr(_store_files.calls, "fsync", _store_files.Calls.fsync)
-
-
-@pytest.fixture(autouse=True)
-def without_waiting(monkeypatch):
-    quick_and_small(monkeypatch)
 
 
 @pytest.fixture
@@ -364,8 +360,8 @@ def power_cuts(tmp_path, monkeypatch, expected, each):
             confirmed[0] = store.num_draws
         store.update_manifest(ended="yes")
     disk.on_change = lambda: None
-    monkeypatch.undo()
-    quick_and_small(monkeypatch)
+    monkeypatch.setattr(_store_files, "calls", _store_files.Calls())
+    monkeypatch.setattr(_store_files.calls, "fsync", lambda descriptor: None)
     for target, at_least in pictures:
         check_consistent(target / "run", at_least)
         finish(target / "run")
