@@ -26,17 +26,48 @@ if TYPE_CHECKING:
     from .runs import load as load
     from .runs import resume as resume
     from .runs import sample as sample
+    from .samplers import NUTS as NUTS
+    from .samplers import PSGLD as PSGLD
+    from .samplers import SGHMC as SGHMC
+    from .samplers import SGLD as SGLD
     from .samplers import AdSGLD as AdSGLD
+    from .samplers import FrozenNUTS as FrozenNUTS
     from .samplers import PseudoMarginal as PseudoMarginal
+    from .samplers import PseudoMarginalNUTS as PseudoMarginalNUTS
+    from .scores import DawidSebastiani as DawidSebastiani
     from .scores import EnergyScore as EnergyScore
+    from .scores import GaussianCopulaScore as GaussianCopulaScore
+    from .scores import KernelScore as KernelScore
+    from .scores import LogScore as LogScore
+    from .scores import SemiparametricSyntheticLikelihood as SemiparametricSyntheticLikelihood
+    from .scores import SyntheticLikelihood as SyntheticLikelihood
+    from .scores import VariogramScore as VariogramScore
     from .targets import ScorePosterior as ScorePosterior
 
 # stage -> the names of it that users meet as genbayes.NAME
 _STAGES = {
     "problem": ("Prior", "Problem", "Simulator"),
-    "scores": ("EnergyScore",),
+    "scores": (
+        "DawidSebastiani",
+        "EnergyScore",
+        "GaussianCopulaScore",
+        "KernelScore",
+        "LogScore",
+        "SemiparametricSyntheticLikelihood",
+        "SyntheticLikelihood",
+        "VariogramScore",
+    ),
     "targets": ("ScorePosterior",),
-    "samplers": ("AdSGLD", "PseudoMarginal"),
+    "samplers": (
+        "NUTS",
+        "PSGLD",
+        "SGHMC",
+        "SGLD",
+        "AdSGLD",
+        "FrozenNUTS",
+        "PseudoMarginal",
+        "PseudoMarginalNUTS",
+    ),
     "runs": ("Run", "load", "resume", "sample"),
     "plots": (),
     "reports": ("report",),
