@@ -38,7 +38,7 @@ class AbstractKernel(eqx.Module):
     Kernels add up and scale by positive numbers: `Gaussian(1.0) + 0.5 * Laplace(2.0)`.
     """
 
-    characteristic: eqx.AbstractVar[bool]
+    characteristic: ClassVar[bool]
 
     @abstractmethod
     def __call__(self, x: Point, y: Point) -> Scalar:

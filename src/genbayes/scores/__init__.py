@@ -13,4 +13,5 @@ from ._kernel import mmd as mmd
 from ._log import LogScore as LogScore
 from ._normal import DawidSebastiani as DawidSebastiani
 from ._normal import SyntheticLikelihood as SyntheticLikelihood
+from ._ratio import RatioEstimation as RatioEstimation
 from ._variogram import VariogramScore as VariogramScore

@@ -4,11 +4,11 @@ Where an observation is far from all draws the distribution function is within r
 $\Phi^{-1}$ is therefore taken of the logarithm of the smaller tail.
 """
 
-from math import log, pi
+from math import log, pi, sqrt
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import log_ndtr, logsumexp, ndtri
+from jax.scipy.special import erfcx, log_ndtr, logsumexp, ndtri
 
 from .._types import Array, Float, Observations, Simulations
 
@@ -39,20 +39,19 @@ def _margin(
     below = logsumexp(log_ndtr(standard), axis=1) - log(m)
     above = logsumexp(log_ndtr(-standard), axis=1) - log(m)
     low = below < above
-    quantile = log_quantile(jnp.minimum(jnp.where(low, below, above), -1e-7))
+    quantile = log_quantile(jnp.where(low, below, above))
     return log_density - log(m) - _LOG_ROOT_TWO_PI, jnp.where(low, quantile, -quantile)
 
 
 @jax.custom_jvp
 def log_quantile(log_probability: Array) -> Array:
-    r"""$\Phi^{-1}(e^l)$ for $l \le \ln\tfrac12$, however far down: Newton steps on the log scale."""
-    l = log_probability
-    ordinary = ndtri(jnp.exp(jnp.maximum(l, -5.0)))
-    safe = jnp.minimum(l, -5.0)
+    r"""$\Phi^{-1}(e^l)$ for $l \le \ln\tfrac12$, however far down, by Newton on the log scale."""
+    ordinary = ndtri(jnp.exp(jnp.maximum(log_probability, -5.0)))
+    safe = jnp.minimum(log_probability, -5.0)
     tail = -jnp.sqrt(-2 * (safe + _LOG_ROOT_TWO_PI + 0.5 * jnp.log(-2 * safe)))
-    eta = jnp.where(l > -5.0, ordinary, tail)
+    eta = jnp.where(log_probability > -5.0, ordinary, tail)
     for _ in range(3):
-        eta = eta - (log_ndtr(eta) - l) * mills_ratio(eta)
+        eta = eta - (log_ndtr(eta) - log_probability) * mills_ratio(eta)
     return eta
 
 
@@ -63,9 +62,5 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
 
 
 def mills_ratio(eta: Array) -> Array:
-    r"""$\Phi(\eta) / \varphi(\eta)$ for $\eta \lesssim 0$, by its asymptotic series below -12."""
-    near = jnp.maximum(eta, -12.0)
-    direct = jnp.exp(log_ndtr(near) + 0.5 * near**2 + _LOG_ROOT_TWO_PI)
-    far = jnp.minimum(eta, -12.0)
-    inverse = 1 / far**2
-    return jnp.where(eta > -12.0, direct, (1 - inverse * (1 - 3 * inverse)) / -far)
+    r"""$\Phi(\eta) / \varphi(\eta)$, in a form that holds far below 0."""
+    return sqrt(pi / 2) * erfcx(-eta * sqrt(0.5))

@@ -101,7 +101,7 @@ class SyntheticLikelihood(AbstractSummedScore):
 def _log_unbiased_density(fit: NormalFit, observations: Observations, m: int) -> Float[Array, " n"]:
     r"""Ghurye and Olkin's estimate; with $q = r^\top M^{-1} r\, m/(m-1)$ and scatter matrix $M$,
 
-    $\ln \hat p = c - \tfrac12 \ln\det M + \tfrac{m-d-3}2 \ln(1 - q)$, and $-\infty$ where $q \ge 1$.
+    $\ln \hat p = c - \tfrac12 \ln\det M + \tfrac{m-d-3}2 \ln(1 - q)$, minus infinity if $q \ge 1$.
     """
     d = observations.shape[1]
     share = fit.mahalanobis(observations) / (m - 1)  # the scatter matrix is m times the covariance

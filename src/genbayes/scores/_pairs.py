@@ -184,8 +184,10 @@ def _rectangle(
         return totals, part.value
 
     i, j = (jnp.asarray(index.ravel()) for index in np.indices((wide, high)))
-    totals, values = jax.lax.scan(step, totals if gradient else (None, None), (i, j))
-    return _transposed(jnp.sum(values), *totals, m, n)
+    (grad_columns, grad_rows), values = jax.lax.scan(
+        step, totals if gradient else (None, None), (i, j)
+    )
+    return _transposed(jnp.sum(values), grad_columns, grad_rows, m, n)
 
 
 def _transposed(value: Scalar, columns: Any, rows: Any, m: int, n: int) -> tuple[Scalar, Any, Any]:
