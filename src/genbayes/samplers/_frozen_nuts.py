@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -10,7 +11,7 @@ from .._checks import check_choice
 from .._types import Array, Key
 from ..targets import ScorePosterior, TargetNoise, sobol_noise, why_no_sobol
 from ._base import check_differentiable
-from ._nuts import AbstractNUTS, Density, Metric, check_settings, frozen_density
+from ._nuts import AbstractNUTS, Density, Metric, check_settings
 
 LARGEST_FREEZING_ERROR = 0.1  # of a mean, in posterior standard deviations
 
@@ -89,7 +90,9 @@ class FrozenNUTS(AbstractNUTS):
 
     def _density(self, target: ScorePosterior, noise: TargetNoise | None) -> Density:
         assert noise is not None
-        return frozen_density(target, noise)
+        if self.noise == "sobol":  # points that avoid each other
+            target = eqx.tree_at(lambda t: t.score, target, target.score.all_pairs())
+        return target.freeze(noise)
 
     def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
         found = super().findings(info, u)
@@ -173,4 +176,4 @@ class NUTS(AbstractNUTS):
 
     def _density(self, target: ScorePosterior, noise: TargetNoise | None) -> Density:
         assert noise is not None
-        return frozen_density(target, noise)
+        return target.freeze(noise)

@@ -119,19 +119,6 @@ def check_settings(sampler: AbstractNUTS) -> None:
     check_count("max_doublings", sampler.max_doublings)
 
 
-def frozen_density(target: ScorePosterior, noise: TargetNoise) -> Density:
-    """The log density at held noise, differentiated in the target's own mode."""
-
-    @jax.custom_vjp
-    def density(u: Array) -> Scalar:
-        return target.log_density(u, noise)
-
-    density.defvjp(
-        lambda u: target.value_and_grad(u, noise), lambda grad, cotangent: (cotangent * grad,)
-    )
-    return density
-
-
 class NUTSWarmupState(NamedTuple):
     """The chain, dual averaging of the step size, and moments for the metric."""
 

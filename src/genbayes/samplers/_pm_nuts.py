@@ -10,7 +10,7 @@ from .._checks import check_choice, check_count
 from .._types import Array, Int, Key, Scalar
 from ..targets import ScorePosterior, TargetNoise, noise_distribution
 from ._base import check_differentiable
-from ._nuts import AbstractNUTS, Density, Metric, NUTSState, check_settings, frozen_density
+from ._nuts import AbstractNUTS, Density, Metric, NUTSState, check_settings
 
 
 class PseudoMarginalNUTS(AbstractNUTS):
@@ -96,7 +96,7 @@ class PseudoMarginalNUTS(AbstractNUTS):
 
     def _density(self, target: ScorePosterior, noise: TargetNoise | None) -> Density:
         if noise is not None:
-            return frozen_density(target, noise)
+            return target.freeze(noise)
         distribution = noise_distribution(target)
         assert distribution is not None
         to_noise = biject_to(distribution.support)

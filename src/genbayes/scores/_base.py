@@ -1,7 +1,7 @@
 """What every scoring rule shares: lower is better, estimated from draws alone."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import equinox as eqx
 import jax
@@ -10,6 +10,9 @@ import numpy as np
 
 from .._checks import check_positive, is_concrete
 from .._types import Array, Float, Observations, Scalar, Simulations, Theta
+
+# "U": means over pairs of different draws, unbiased; "V": over all pairs
+Statistic: TypeAlias = Literal["U", "V"]
 
 
 class Prepared(eqx.Module):
@@ -29,10 +32,10 @@ class AbstractScore(eqx.Module):
     over observations derives from here. Rules add up: `2.0 * EnergyScore() + VariogramScore()`.
     """
 
-    strictly_proper: eqx.AbstractVar[bool]
-    unbiased: eqx.AbstractVar[bool]
-    min_simulations: eqx.AbstractVar[int]
-    needs_simulations: eqx.AbstractVar[bool]
+    strictly_proper: ClassVar[bool]
+    unbiased: ClassVar[bool]
+    min_simulations: ClassVar[int]
+    needs_simulations: ClassVar[bool]
 
     @abstractmethod
     def _estimates(
@@ -47,6 +50,15 @@ class AbstractScore(eqx.Module):
     @abstractmethod
     def _total(self, simulations: Simulations, prepared: Prepared, theta: Theta | None) -> Scalar:
         """The sum of the estimates over the prepared observations."""
+
+    def all_pairs(self) -> "AbstractScore":
+        """The same rule estimated over all pairs of draws, each with itself included.
+
+        Means over pairs of *different* draws are unbiased when draws are independent. Draws spread
+        more evenly than that (a Sobol set) avoid each other, and then it is the mean over all pairs
+        that comes close to the exact score.
+        """
+        return self
 
     def prepare(self, observations: Observations) -> Prepared:
         """Do once what depends on the data alone, for many calls of `total`.
@@ -183,6 +195,10 @@ class WeightedSum(AbstractScore):
     def needs_simulations(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether any part does."""
         return any(score.needs_simulations for score in self.scores)
+
+    def all_pairs(self) -> "WeightedSum":
+        """Every part over all pairs."""
+        return WeightedSum(tuple(score.all_pairs() for score in self.scores), self.weights)
 
     def _estimates(
         self, simulations: Simulations, observations: Observations, theta: Theta | None

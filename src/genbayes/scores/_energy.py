@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._checks import check_between
+from .._checks import check_between, check_choice
 from .._types import Array, Float, Observations, Scalar, Simulations, Theta
 from ..kernels import AbstractRadial, safe_root
-from ._base import AbstractScore, Prepared
+from ._base import AbstractScore, Prepared, Statistic
 from ._pairs import between, between_each, within
 from ._sorted import absolute_between, absolute_within, sorted_sample
 
@@ -38,7 +38,9 @@ class EnergyScore(AbstractScore):
     For scalar data and $\beta = 1$ the total takes $O((m + n)\log)$ operations; the observations
     are sorted once, in `prepare`.
 
-    **Arguments:** `beta`, strictly between 0 and 2 (a Python number: each value is compiled).
+    **Arguments:** `beta`, strictly between 0 and 2 (a Python number: each value is compiled);
+    `statistic`, `"U"` as above or `"V"`, with $m^2$ in place of $m(m-1)$, which is biased for
+    independent draws.
 
     >>> x, y = jnp.array([[0.0], [2.0]]), jnp.array([[1.0], [4.0]])
     >>> EnergyScore()(x, y).tolist()
@@ -50,19 +52,32 @@ class EnergyScore(AbstractScore):
 
     beta: float = eqx.field(default=1.0, static=True)
     strictly_proper: ClassVar[bool] = True
-    unbiased: ClassVar[bool] = True
+    statistic: Statistic = eqx.field(default="U", static=True)
     min_simulations: ClassVar[int] = 2
     needs_simulations: ClassVar[bool] = True
 
     def __check_init__(self):
         check_between("beta", self.beta, 0, 2)
+        check_choice("statistic", self.statistic, ("U", "V"))
+
+    @property
+    def unbiased(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The mean over different draws is."""
+        return self.statistic == "U"
+
+    def all_pairs(self) -> "EnergyScore":
+        """The V-statistic."""
+        return EnergyScore(self.beta, "V")
+
+    def _pairs(self, m: int) -> int:
+        return m * (m - 1) if self.statistic == "U" else m * m  # a draw's own distance is 0
 
     def _estimates(
         self, simulations: Simulations, observations: Observations, theta: Theta | None
     ) -> Float[Array, " n"]:
         del theta
         m, power = simulations.shape[0], DistancePower(self.beta)
-        spread = within(power, simulations) / (m * (m - 1))
+        spread = within(power, simulations) / self._pairs(m)
         return 2 / m * between_each(power, simulations, observations) - spread
 
     def _prepare(self, observations: Observations) -> Any:
@@ -79,7 +94,7 @@ class EnergyScore(AbstractScore):
             power = DistancePower(self.beta)
             cross = between(power, simulations, prepared.values)
             spread = within(power, simulations)
-        return 2 / m * cross - n / (m * (m - 1)) * spread
+        return 2 / m * cross - n / self._pairs(m) * spread
 
 
 def energy_distance(

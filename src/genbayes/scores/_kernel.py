@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._checks import check_count, check_positive
+from .._checks import check_choice, check_count, check_positive
 from .._types import Array, Float, Observations, Scalar, Simulations, Theta
 from ..kernels import AbstractKernel, as_kernel
-from ._base import AbstractScore, Prepared, WeightedSum
+from ._base import AbstractScore, Prepared, Statistic, WeightedSum
 from ._energy import two_samples
 from ._pairs import between, between_each, within
 
@@ -23,7 +23,9 @@ class KernelScore(AbstractScore):
 
     It is strictly proper where the kernel is characteristic.
 
-    **Arguments:** `kernel`, one of `genbayes.kernels` or a function `k(x, y)` of two points.
+    **Arguments:** `kernel`, one of `genbayes.kernels` or a function `k(x, y)` of two points;
+    `statistic`, `"U"` as above or `"V"`, the mean over all pairs, which is biased for independent
+    draws.
 
     >>> from genbayes import kernels
     >>> x, y = jnp.array([[0.0], [0.0]]), jnp.array([[0.0]])
@@ -35,9 +37,25 @@ class KernelScore(AbstractScore):
     """
 
     kernel: AbstractKernel = eqx.field(converter=as_kernel)
-    unbiased: ClassVar[bool] = True
+    statistic: Statistic = eqx.field(default="U", static=True)
     min_simulations: ClassVar[int] = 2
     needs_simulations: ClassVar[bool] = True
+
+    def __check_init__(self):
+        check_choice("statistic", self.statistic, ("U", "V"))
+
+    @property
+    def unbiased(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The mean over different draws is."""
+        return self.statistic == "U"
+
+    def all_pairs(self) -> "KernelScore":
+        """The V-statistic."""
+        return KernelScore(self.kernel, "V")
+
+    def _within(self, simulations: Simulations) -> Scalar:
+        """Mean of the kernel over pairs of draws."""
+        return _mean_within(self.kernel, simulations, self.statistic == "U")
 
     @property
     def strictly_proper(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -72,8 +90,9 @@ class KernelScore(AbstractScore):
     ) -> Float[Array, " n"]:
         del theta
         m = simulations.shape[0]
-        spread = within(self.kernel, simulations) / (m * (m - 1))
-        return spread - 2 / m * between_each(self.kernel, simulations, observations)
+        return self._within(simulations) - 2 / m * between_each(
+            self.kernel, simulations, observations
+        )
 
     def _prepare(self, observations: Observations) -> Any:
         del observations
@@ -82,9 +101,8 @@ class KernelScore(AbstractScore):
     def _total(self, simulations: Simulations, prepared: Prepared, theta: Theta | None) -> Scalar:
         del theta
         m, n = simulations.shape[0], prepared.values.shape[0]
-        spread = within(self.kernel, simulations)
         cross = between(self.kernel, simulations, prepared.values)
-        return n / (m * (m - 1)) * spread - 2 / m * cross
+        return n * self._within(simulations) - 2 / m * cross
 
 
 def mmd(

@@ -1,5 +1,6 @@
 """The generalised posterior, seen through simulation noise."""
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -149,24 +150,20 @@ class ScorePosterior(eqx.Module):
         """The gradient of the estimated log density."""
         return self.value_and_grad(u, noise)[1]
 
-    def freeze(self, noise: TargetNoise) -> "FrozenTarget":
-        """A deterministic log density, for any other package: the noise held fixed."""
-        return FrozenTarget(self, noise)
+    def freeze(self, noise: TargetNoise) -> Callable[[Unconstrained], Scalar]:
+        """A deterministic log density of $u$ alone, for any other package: the noise held fixed.
 
+        Its derivative is taken in this target's own mode, whatever asks for it.
+        """
 
-class FrozenTarget(eqx.Module):
-    """A log density of $u$ alone: a `ScorePosterior` whose noise is held fixed."""
+        @jax.custom_vjp
+        def log_density(u: Unconstrained) -> Scalar:
+            return self.log_density(u, noise)
 
-    target: ScorePosterior
-    noise: TargetNoise
-
-    def __call__(self, u: Unconstrained) -> Scalar:
-        """The log density at $u$."""
-        return self.target.log_density(u, self.noise)
-
-    def value_and_grad(self, u: Unconstrained) -> tuple[Scalar, Unconstrained]:
-        """The log density at $u$ and its gradient."""
-        return self.target.value_and_grad(u, self.noise)
+        log_density.defvjp(
+            lambda u: self.value_and_grad(u, noise), lambda grad, cotangent: (cotangent * grad,)
+        )
+        return log_density
 
 
 def _check(
