@@ -302,13 +302,22 @@ class Custom(AbstractKernel):
     """
 
     function: Callable[[Point, Point], Scalar] = eqx.field(static=True)
-    characteristic: bool = eqx.field(default=False, static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
+    declared: bool = eqx.field(static=True)
+
+    def __init__(self, function: Callable[[Point, Point], Scalar], *, characteristic: bool = False):
+        self.function = function
+        self.declared = characteristic
 
     def __check_init__(self):
         if not callable(self.function):
             raise TypeError(
                 f"Custom expects a function k(x, y) of two points, got {self.function!r}."
             )
+
+    @property
+    def characteristic(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """As it was declared."""
+        return self.declared
 
     def __call__(self, x: Point, y: Point) -> Scalar:
         """The kernel of two points, `(d,)` each."""
