@@ -99,22 +99,29 @@ class ScorePosterior(eqx.Module):
         """Fresh noise for one estimate."""
         key_simulator, key_rows = jax.random.split(key)
         simulator = None if self.is_exact else self._draw(key_simulator, self.num_simulations)
-        n, rows = self.problem.num_observations, None
-        if self.batch_size is not None:
-            rows = jax.random.choice(key_rows, n, (self.batch_size,), replace=False)
-        return TargetNoise(simulator, rows)
+        return TargetNoise(simulator, self._draw_rows(key_rows))
 
     def refresh_group(self, key: Key, noise: TargetNoise, groups: int) -> TargetNoise:
-        """Fresh noise for one of `groups` nearly equal groups of simulations, chosen at random."""
+        """Fresh noise for one of `groups` nearly equal groups of simulations, chosen at random.
+
+        The rows of the data, where only some are used, are all chosen anew.
+        """
         m = self.num_simulations
-        key_group, key_noise = jax.random.split(key)
+        key_group, key_noise, key_rows = jax.random.split(key, 3)
         group = jax.random.randint(key_group, (), 0, groups)
         start, stop = group * m // groups, (group + 1) * m // groups
         rows = start + jnp.arange(-(-m // groups))
         rows = jnp.where(rows < stop, rows, m)  # beyond the end: dropped below
         fresh = self._draw(key_noise, rows.shape[0])
         kept = jax.tree.map(lambda z, new: z.at[rows].set(new, mode="drop"), noise.simulator, fresh)
-        return TargetNoise(kept, noise.rows)
+        return TargetNoise(kept, self._draw_rows(key_rows))
+
+    def _draw_rows(self, key: Key) -> Array | None:
+        if self.batch_size is None:
+            return None
+        return jax.random.choice(
+            key, self.problem.num_observations, (self.batch_size,), replace=False
+        )
 
     def _draw(self, key: Key, num: int) -> Noise:
         assert self.problem.simulator is not None
