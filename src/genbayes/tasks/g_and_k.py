@@ -91,7 +91,7 @@ def multivariate(*, cauchy: bool = False) -> Task:
     prior = Prior(
         {name: dist.Uniform(0.0, 4.0) for name in TRUTH} | {"rho": dist.Uniform(-limit, limit)}
     )
-    noise = dist.Normal(jnp.zeros(DIMENSION), 1.0).to_event(1)
+    noise = dist.Normal(0.0, 1.0).expand((DIMENSION,)).to_event(1)
     simulator = Simulator(correlated, noise=noise)
     return _task(
         "multivariate g-and-k", prior, simulator, TRUTH | {"rho": -0.3}, (DIMENSION,), cauchy
