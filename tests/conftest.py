@@ -1,12 +1,14 @@
 """What all tests share: strict JAX settings, and a fixture for both precisions."""
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 import pytest
 
-from genbayes.runs import Cost, Outcome, Plan, Run, Status
+if TYPE_CHECKING:
+    from genbayes.runs import Run
 
 # shapes that agree only by accident have corrupted scores elsewhere: here they are an error
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -20,8 +22,10 @@ def precision(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.fixture
-def made_run() -> Callable[..., Run]:
+def made_run() -> "Callable[..., Run]":
     """A maker of runs that no sampler drew: for what only reads runs."""
+    # imported when used: a fault in one layer must not stop the tests of those below it
+    from genbayes.runs import Cost, Outcome, Plan, Run, Status
 
     def make(*, chains: int = 1, draws: int = 50, seed: int = 0, name: str = "A") -> Run:
         rng = np.random.default_rng(seed)

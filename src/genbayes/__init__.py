@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .scores import GaussianCopulaScore as GaussianCopulaScore
     from .scores import KernelScore as KernelScore
     from .scores import LogScore as LogScore
+    from .scores import RatioEstimation as RatioEstimation
     from .scores import SemiparametricSyntheticLikelihood as SemiparametricSyntheticLikelihood
     from .scores import SyntheticLikelihood as SyntheticLikelihood
     from .scores import VariogramScore as VariogramScore
@@ -53,6 +54,7 @@ _STAGES = {
         "GaussianCopulaScore",
         "KernelScore",
         "LogScore",
+        "RatioEstimation",
         "SemiparametricSyntheticLikelihood",
         "SyntheticLikelihood",
         "VariogramScore",

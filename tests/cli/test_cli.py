@@ -49,26 +49,35 @@ def test_a_wrong_option_is_refused(capsys):
     assert "'16' is not one of '32', '64'" in capsys.readouterr().err
 
 
-def test_errors_are_one_paragraph(capsys, tmp_path):
-    assert call("demo", "--samples", "0", "--folder", str(tmp_path / "demo")) == 1
-    output = capsys.readouterr()
-    assert output.err.startswith("Error: num_samples must be at least 1, got 0.")
-    assert "--debug" in output.err
-    assert "Traceback" not in output.err
+def test_too_few_draws_are_refused(capsys):
+    assert call("demo", "--samples", "0") == 2
+    assert "0 is not in the range x>=1" in capsys.readouterr().err
 
 
-def test_debug_shows_where(capsys, tmp_path):
-    assert call("demo", "--debug", "--samples", "0", "--folder", str(tmp_path / "demo")) == 1
-    assert "Traceback" in capsys.readouterr().err
-
-
-def test_what_is_no_demo_is_left_alone(capsys, tmp_path):
+@pytest.fixture
+def taken(tmp_path) -> Path:
+    """A folder where the demo wants to write, with something of somebody's in it."""
     folder = tmp_path / "adsgld"
     folder.mkdir()
     (folder / "thesis.tex").write_text("years of work")
-    assert call("demo", "--folder", str(tmp_path)) == 1
-    assert "holds something that no demo wrote" in " ".join(capsys.readouterr().err.split())
-    assert (folder / "thesis.tex").read_text() == "years of work"
+    return tmp_path
+
+
+def test_errors_are_one_paragraph_and_what_is_no_demo_is_left_alone(capsys, taken):
+    assert call("demo", "--folder", str(taken)) == 1
+    error = capsys.readouterr().err
+    words = " ".join(error.split())
+    assert words.startswith(f"Error: {taken / 'adsgld'} holds something that no demo wrote.")
+    assert "choose another with --folder" in words
+    assert words.endswith("(--debug shows where.)")
+    assert "Traceback" not in error
+    assert "\n\n" not in error
+    assert (taken / "adsgld" / "thesis.tex").read_text() == "years of work"
+
+
+def test_debug_shows_where(capsys, taken):
+    assert call("demo", "--debug", "--folder", str(taken)) == 1
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_another_run_is_left_alone(capsys, tmp_path):
@@ -91,6 +100,7 @@ def test_the_demo_writes_a_run_and_a_page_and_replaces_an_earlier_one(tmp_path):
     ]  # fmt: skip
     environment = os.environ | {"JAX_ENABLE_X64": "0"}
     first = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    assert "FrozenNUTS: 4 x 10 draws" in first.stdout
     assert "AdSGLD: 1 x 200 draws" in first.stdout
     assert (folder / "report.html").resolve().as_uri() in first.stdout
     second = subprocess.run(

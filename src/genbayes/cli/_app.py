@@ -49,8 +49,13 @@ def demo(
     folder: Annotated[
         Path, typer.Option(help="Where the run and its page go; an earlier demo there is replaced.")
     ] = Path("runs/demo"),
-    samples: Annotated[int, typer.Option(help="Draws to keep.")] = 100_000,
-    warmup: Annotated[int, typer.Option(help="Steps before them.")] = 10_000,
+    samples: Annotated[
+        int,
+        typer.Option(min=1, help="Draws to keep of adSGLD; frozen-noise NUTS keeps 4 x 1 % of it."),
+    ] = 100_000,
+    warmup: Annotated[
+        int, typer.Option(min=0, help="Steps before them; frozen-noise NUTS takes 5 %.")
+    ] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the sampler.")] = 0,
     precision: Annotated[
         Precision, typer.Option(help="Bits of a floating-point number.")

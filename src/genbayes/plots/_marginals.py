@@ -48,10 +48,11 @@ def marginals(runs: Runs, *, truth: Mapping[str, Any] | None = None) -> Figure:
 def _panel(ax: Axes, name: str, series: list[Series]) -> None:
     present = [(j, s.label, s.draws[name].ravel()) for j, s in enumerate(series) if name in s.draws]
     edges = bin_edges(np.concatenate([x for _, _, x in present]), min(x.size for *_, x in present))
+    shade = 0.3 if len(present) == 1 else 0.15
     for j, label, x in present:
         colour = COLOURS[j % len(COLOURS)]
         density, _ = np.histogram(x, edges, density=True)
-        ax.stairs(density, edges, fill=True, color=colour, alpha=0.3)
+        ax.stairs(density, edges, fill=True, color=colour, alpha=shade)
         ax.stairs(density, edges, color=colour, linewidth=1.5, label=label)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)

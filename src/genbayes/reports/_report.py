@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from matplotlib.figure import Figure
 
 from .. import plots
 from .._table import format_cell
@@ -52,7 +53,7 @@ def report(
         .get_template(TEMPLATE)
         .render(
             title=title,
-            figures=_figures(by_label, truth),
+            marginals=_marginals(by_label, truth),
             sections=[_section(label, run) for label, run in by_label.items()],
         )
     )
@@ -74,24 +75,21 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _figures(runs: dict[str, Run], truth: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    names = ", ".join(next(iter(runs.values())).draws)
-    drawn_by = " and ".join(runs)
+def _marginals(runs: dict[str, Run], truth: Mapping[str, Any] | None) -> dict[str, Any]:
+    names, drawn_by = ", ".join(next(iter(runs.values())).draws), " and ".join(runs)
     marked = ", with the true values marked" if truth else ""
-    return [
-        _figure(
-            "Marginal posteriors", plots.marginals(runs, truth=truth),
-            f"Histograms of the draws of {names} by {drawn_by}{marked}.",
-        ),
-        _figure(
-            "Traces", plots.traces(runs),
-            f"Draws of {names} by {drawn_by} in the order in which they were made.",
-        ),
-    ]  # fmt: skip
+    caption = f"Histograms of the draws of {names} by {drawn_by}{marked}."
+    return _figure(plots.marginals(runs, truth=truth), caption)
 
 
-def _figure(heading: str, figure: Any, caption: str) -> dict[str, Any]:
-    return {"heading": heading, "svg": inline_svg(figure, plots.INK, caption), "caption": caption}
+def _traces(label: str, run: Run) -> dict[str, Any]:
+    names = ", ".join(run.draws)
+    caption = f"Draws of {names} by {label} in the order in which they were made."
+    return _figure(plots.traces(run), caption)
+
+
+def _figure(figure: Figure, caption: str) -> dict[str, Any]:
+    return {"svg": inline_svg(figure, plots.INK, caption), "caption": caption}
 
 
 def _section(label: str, run: Run) -> dict[str, Any]:
@@ -100,6 +98,7 @@ def _section(label: str, run: Run) -> dict[str, Any]:
     return {
         "label": label,
         "table": table,
+        "traces": _traces(label, run),
         "notes": [run.status.outcome.value, *notes],
         "warnings": [note.removeprefix("!").strip() for note in table.notes if note[:1] == "!"],
         "asked": _asked(run),

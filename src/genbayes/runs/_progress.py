@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import deque
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,7 +39,7 @@ class Bar:
 
         self._warmup = num_warmup
         self._tally = Tally()
-        self._began, self._first = time.perf_counter(), done
+        self._rate = Rate()
         self._bar = Progress(
             TextColumn("{task.description:9}"),
             BarColumn(bar_width=24),
@@ -49,18 +50,18 @@ class Bar:
             console=Console(stderr=True),
             transient=False,
         )
-        self._task = self._bar.add_task("starting", total=total, completed=done, rate="", note="")
+        self._task = self._bar.add_task("compiling", total=total, completed=done, rate="", note="")
         self._bar.start()
 
     def update(self, done: int, info: dict[str, np.ndarray]) -> None:
         """Move the bar."""
         self._tally.add(info)
-        seconds = max(time.perf_counter() - self._began, 1e-9)
+        self._rate.add(done)
         self._bar.update(
             self._task,
             completed=done,
             description="warm-up" if done < self._warmup else "sampling",
-            rate=f"{(done - self._first) / seconds:,.0f} steps/s",
+            rate=self._rate.text(),
             note=self._tally.text(),
         )
 
@@ -74,27 +75,45 @@ class Lines:
     """Where there is no terminal: a line every ten seconds."""
 
     def __init__(self, total: int, done: int = 0):
-        self._total, self._first = total, done
-        self._tally = Tally()
-        self._began = self._last = time.perf_counter()
+        del done
+        self._total = total
+        self._tally, self._rate = Tally(), Rate()
+        self._last = time.perf_counter()
 
     def update(self, done: int, info: dict[str, np.ndarray]) -> None:
         """Say so every ten seconds."""
         self._tally.add(info)
+        self._rate.add(done)
         now = time.perf_counter()
-        if now - self._last >= 10:
-            rate = (done - self._first) / (now - self._began)
-            left = (self._total - done) / max(rate, 1e-9)
+        if now - self._last >= 10 and self._rate.value > 0:
+            left = f"{(self._total - done) / self._rate.value:,.0f} s left"
             self._last = now
-            print(
-                f"{done:,}/{self._total:,} steps, {rate:,.0f} steps/s, {left:,.0f} s left, "
-                f"{self._tally.text()}",
-                file=sys.stderr,
-                flush=True,
-            )
+            parts = (f"{done:,}/{self._total:,} steps", self._rate.text(), left, self._tally.text())
+            print(", ".join(parts), file=sys.stderr, flush=True)
 
     def close(self, message: str) -> None:
         """Nothing more to say."""
+
+
+class Rate:
+    """Steps a second over the last reports: what was spent on compilation is soon forgotten."""
+
+    def __init__(self):
+        self._seen: deque[tuple[float, int]] = deque(maxlen=20)
+
+    def add(self, done: int) -> None:
+        """So many steps are done now."""
+        self._seen.append((time.perf_counter(), done))
+
+    @property
+    def value(self) -> float:
+        """Steps a second, 0 where it is not known yet."""
+        (before, first), (now, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (now - before) if now > before else 0.0
+
+    def text(self) -> str:
+        """In words."""
+        return f"{self.value:,.0f} steps/s" if self.value else ""
 
 
 class Tally:
