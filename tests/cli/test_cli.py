@@ -51,7 +51,7 @@ def test_a_wrong_option_is_refused(capsys):
 
 def test_too_few_draws_are_refused(capsys):
     assert call("demo", "--samples", "0") == 2
-    assert "0 is not in the range x>=1" in capsys.readouterr().err
+    assert "greater than or equal to 1" in capsys.readouterr().err
 
 
 @pytest.fixture
