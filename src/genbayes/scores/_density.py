@@ -5,10 +5,11 @@ $\Phi^{-1}$ is therefore taken of the logarithm of the smaller tail.
 """
 
 from math import log, pi, sqrt
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import erfcx, log_ndtr, logsumexp, ndtri
+from jax.scipy.special import erfcx, logsumexp, ndtri
 
 from .._types import Array, Float, Observations, Simulations
 
@@ -36,11 +37,31 @@ def _margin(
     bandwidth = (0.75 * m) ** -0.2 * jnp.sqrt(variance)
     standard = (y[:, None] - x[None, :]) / bandwidth
     log_density = logsumexp(-0.5 * standard**2, axis=1) - jnp.log(bandwidth)
-    below = logsumexp(log_ndtr(standard), axis=1) - log(m)
-    above = logsumexp(log_ndtr(-standard), axis=1) - log(m)
+    tails = log_tails(standard)
+    below, above = (logsumexp(tail, axis=1) - log(m) for tail in tails)
     low = below < above
     quantile = log_quantile(jnp.where(low, below, above))
     return log_density - log(m) - _LOG_ROOT_TWO_PI, jnp.where(low, quantile, -quantile)
+
+
+@jax.custom_jvp
+def log_tails(t: Array) -> tuple[Array, Array]:
+    r"""$\ln \Phi(t)$ and $\ln \Phi(-t)$, both from one evaluation of the scaled error function."""
+    scaled = 0.5 * erfcx(jnp.abs(t) * sqrt(0.5))  # the smaller tail over exp(-t^2 / 2)
+    small = jnp.log(scaled) - 0.5 * t**2
+    large = jnp.log1p(-scaled * jnp.exp(-0.5 * t**2))
+    return jnp.where(t < 0, small, large), jnp.where(t < 0, large, small)
+
+
+@log_tails.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Any, Any]:
+    (t,) = primals
+    scaled = 0.5 * erfcx(jnp.abs(t) * sqrt(0.5))
+    bell = jnp.exp(-0.5 * t**2)
+    small, large = 1 / scaled, bell / (1 - scaled * bell)
+    rise = jnp.where(t < 0, small, large) / sqrt(2 * pi)
+    fall = -jnp.where(t < 0, large, small) / sqrt(2 * pi)
+    return log_tails(t), (rise * tangents[0], fall * tangents[0])
 
 
 @jax.custom_jvp
@@ -49,10 +70,11 @@ def log_quantile(log_probability: Array) -> Array:
     ordinary = ndtri(jnp.exp(jnp.maximum(log_probability, -5.0)))
     safe = jnp.minimum(log_probability, -5.0)
     tail = -jnp.sqrt(-2 * (safe + _LOG_ROOT_TWO_PI + 0.5 * jnp.log(-2 * safe)))
-    eta = jnp.where(log_probability > -5.0, ordinary, tail)
-    for _ in range(3):
-        eta = eta - (log_ndtr(eta) - log_probability) * mills_ratio(eta)
-    return eta
+
+    def newton(_: Any, eta: Array) -> Array:
+        return eta - (log_tails(eta)[0] - log_probability) * mills_ratio(eta)
+
+    return jax.lax.fori_loop(0, 3, newton, jnp.where(log_probability > -5.0, ordinary, tail))
 
 
 @log_quantile.defjvp

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 
-from .._checks import check_positive, is_concrete
+from .._checks import check_positive
 from .._types import Array, Float, Observations, Scalar, Simulations
 from ._pairs import bulk_centre
 
@@ -45,7 +45,7 @@ def normal_fit(simulations: Simulations, shrinkage: Shrinkage = None) -> NormalF
     if shrinkage == "ledoit-wolf":
         covariance = _ledoit_wolf(residuals, covariance)
     elif shrinkage is not None:
-        keep = 1 - jnp.asarray(shrinkage, covariance.dtype)
+        keep = 1 - float(shrinkage)
         diagonal = jnp.diag(jnp.diagonal(covariance))
         covariance = keep * covariance + (1 - keep) * diagonal
     return NormalFit(origin, mean, jnp.linalg.cholesky(covariance))
@@ -53,7 +53,7 @@ def normal_fit(simulations: Simulations, shrinkage: Shrinkage = None) -> NormalF
 
 def check_shrinkage(shrinkage: Shrinkage) -> None:
     """Refuse anything but nothing, `"ledoit-wolf"` or a number in (0, 1]."""
-    if shrinkage is None or shrinkage == "ledoit-wolf" or not is_concrete(shrinkage):
+    if shrinkage is None or shrinkage == "ledoit-wolf":
         return
     hint = 'shrinkage must be None, "ledoit-wolf" or a number above 0 and up to 1'
     if isinstance(shrinkage, str):

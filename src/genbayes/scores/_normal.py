@@ -68,7 +68,7 @@ class SyntheticLikelihood(AbstractSummedScore):
     J. Multivariate Anal. 88; Warton (2008), JASA 103; Ghurye and Olkin (1969), Ann. Math. Stat. 40.
     """
 
-    shrinkage: Shrinkage = None
+    shrinkage: Shrinkage = eqx.field(default=None, static=True)
     unbiased_density: bool = eqx.field(default=False, static=True)
     strictly_proper: ClassVar[bool] = False
     unbiased: ClassVar[bool] = False
