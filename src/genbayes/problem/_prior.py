@@ -168,6 +168,11 @@ def _check_distribution(name: str, distribution: Any) -> None:
             f"The prior of {name!r} is discrete ({type(distribution).__name__}). Parameters must be "
             "continuous; sum a discrete one out, or infer one posterior for each of its values."
         )
+    _check_bounds(name, distribution)
+
+
+def _check_bounds(name: str, distribution: Any) -> None:
+    """Refuse reversed bounds, also of what is wrapped by `to_event`, `expand` or a transform."""
     low, high = getattr(distribution, "low", None), getattr(distribution, "high", None)
     bounds = low is not None and high is not None and is_concrete(low)
     if bounds and bool(np.any(np.asarray(low) >= np.asarray(high))):
@@ -175,6 +180,9 @@ def _check_distribution(name: str, distribution: Any) -> None:
             f"The prior of {name!r} has reversed or equal bounds: low = {low}, high = {high}. "
             "Give the lower bound first."
         )
+    wrapped = getattr(distribution, "base_dist", None)
+    if wrapped is not None:
+        _check_bounds(name, wrapped)
 
 
 def _describe(distribution: Distribution) -> str:
