@@ -207,6 +207,8 @@ def _reason_to_stop(walk: Walk, sink: Sink, asked: bool) -> Outcome | None:
     if asked:
         return Outcome.INTERRUPTED
     refused, steps = walk.tallies.get("refused"), walk.cost.steps
+    if refused and plan.on_divergence == "halve":
+        return Outcome.HALVED
     if steps >= 1000 and refused > 0.5 * steps:
         return Outcome.DIVERGED
     if plan.max_seconds is not None and walk.cost.seconds >= plan.max_seconds:

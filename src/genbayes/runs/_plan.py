@@ -21,6 +21,7 @@ class Outcome(enum.Enum):
     MAX_SIMULATIONS = "The run stopped at its limit of simulations (max_simulations)."
     MIN_ESS = "The run stopped because its effective sample size was reached (min_ess)."
     DIVERGED = "The run stopped because it refused too many steps."
+    HALVED = "The run is to begin again with half the step size."
     RUNNING = "The run is going on, or was cut off."
 
     @property
@@ -74,6 +75,7 @@ class Plan:
     max_seconds: float | None = None
     max_simulations: int | None = None
     min_ess: float | None = None
+    on_divergence: str = "refuse"
 
     def __post_init__(self):
         check_count("num_samples", self.num_samples, 1, "It counts the draws that are kept.")
@@ -81,6 +83,7 @@ class Plan:
         check_count("num_chains", self.num_chains)
         check_count("thinning", self.thinning)
         check_choice("chain_method", self.chain_method, CHAIN_METHODS)
+        check_choice("on_divergence", self.on_divergence, ("refuse", "halve"))
         if self.max_seconds is not None:
             check_positive("max_seconds", self.max_seconds)
         if self.max_simulations is not None:

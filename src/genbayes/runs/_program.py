@@ -109,7 +109,7 @@ def advance_parallel(
 ) -> tuple[PyTree, PyTree]:
     """All chains over the devices of this process, an equal share on each."""
     chains = keys.shape[0]
-    devices = [d for d in range(jax.device_count(), 0, -1) if chains % d == 0][0]
+    devices = next(d for d in range(jax.device_count(), 0, -1) if chains % d == 0)
     mesh = Mesh(jax.devices()[:devices], ("chain",))
     arrays, static = eqx.partition((walker, state, keys), eqx.is_array)
     shared, shared_static = eqx.partition(target, eqx.is_array)

@@ -50,10 +50,11 @@ class Run:
     def __repr__(self) -> str:
         chains, draws = self.unconstrained.shape[:2]
         kind = self.provenance.get("sampler", "?").split("(")[0]
-        return f"<Run: {kind}, {chains} x {draws:,} draws of {', '.join(self.draws)}; {self.status.outcome.name}>"
+        names, outcome = ", ".join(self.draws), self.status.outcome.name
+        return f"<Run: {kind}, {chains} x {draws:,} draws of {names}; {outcome}>"
 
     def summary(self) -> Table:
-        """Mean, sd, interval, Monte Carlo error, effective sample sizes and R-hat; cost; warnings."""
+        """Mean, sd, interval, Monte Carlo error, effective sample size, R-hat; cost; warnings."""
         return summarise(self)
 
     def to_xarray(self) -> xr.DataTree:
@@ -70,7 +71,7 @@ class Run:
         return xr.DataTree.from_dict(groups)
 
     def to_arviz(self) -> Any:
-        """An ArviZ object: `InferenceData` of ArviZ 0.23, or the `DataTree` that ArviZ 1 works on."""
+        """An ArviZ object: `InferenceData` of ArviZ 0.23, or the `DataTree` of ArviZ 1."""
         try:
             import arviz
         except ImportError:
@@ -128,7 +129,7 @@ def run_from_netcdf(path: Path) -> Run:
             raise ValueError(f"{path} was not written by genbayes: use xarray.open_datatree(path).")
         arviz_back = {v: k for k, v in ARVIZ_NAMES.items()}
         groups = {
-            name: {k: np.asarray(v.values) for k, v in tree[name].data_vars.items()}
+            name: {str(k): np.asarray(v.values) for k, v in tree[name].data_vars.items()}
             for name in ("posterior", "unconstrained_posterior", "sample_stats", "observed_data")
         }
     return Run(

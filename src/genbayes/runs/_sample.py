@@ -1,15 +1,17 @@
 """`sample`: validate, prepare, loop, collect."""
 
 import copy
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from .._types import Key
-from ..samplers import AbstractSampler
+from ..samplers import PSGLD, SGHMC, SGLD, AbstractSampler, AdSGLD, choose_sampler
 from ..targets import ScorePosterior
 from ._loop import Walk, walk_on
 from ._plan import Outcome, Plan, Status
@@ -18,10 +20,13 @@ from ._provenance import describe_run
 from ._run import Run
 from ._sink import Sink
 
+CHOSEN_WARMUP = 500  # steps, where the sampler was chosen and the warm-up was not
+MOST_HALVINGS = 20
+
 
 def sample(
     target: ScorePosterior,
-    sampler: AbstractSampler,
+    sampler: AbstractSampler | None = None,
     *,
     num_samples: int,
     num_warmup: int = 0,
@@ -35,13 +40,15 @@ def sample(
     max_seconds: float | None = None,
     max_simulations: int | None = None,
     min_ess: float | None = None,
+    on_divergence: str = "refuse",
 ) -> Run:
     """Draw from a target.
 
     **Main arguments:**
 
     - `target`: a `ScorePosterior`.
-    - `sampler`: such as `AdSGLD(...)` or `PseudoMarginal(...)`.
+    - `sampler`: such as `FrozenNUTS()` or `PseudoMarginal(...)`. Left out, one is chosen that
+        suits the target, with a warm-up of 500 steps unless told otherwise; the run says why.
     - `num_samples`: draws that are kept, of each chain.
     - `num_warmup`: steps before them, which are not kept; samplers that adapt do it here.
     - `num_chains`: independent chains. `seed`: a whole number or a JAX key.
@@ -55,6 +62,8 @@ def sample(
     - `chain_method`: `"vectorized"` (one program), `"parallel"` (over devices), `"sequential"`.
     - `progress`: draw a bar on standard error.
     - `max_seconds`, `max_simulations`, `min_ess`: stop before, with a valid run.
+    - `on_divergence`: `"refuse"` does not take a step whose estimate is not finite, and counts it;
+        `"halve"` begins the whole run again with half the step size.
 
     The key of step t of chain c is a function of the seed, c and t alone: neither chunks nor
     interruptions nor other chains change a draw. Ctrl-C keeps what was drawn.
@@ -69,17 +78,44 @@ def sample(
 
     ```
     """
+    why = None
+    if sampler is None:
+        check_target(target)
+        sampler, why = choose_sampler(target)
+        num_warmup = num_warmup or CHOSEN_WARMUP
     plan = Plan(
         num_samples, num_warmup, num_chains, thinning, chain_method,
-        max_seconds, max_simulations, min_ess,
+        max_seconds, max_simulations, min_ess, on_divergence,
     )  # fmt: skip
     check_pair(target, sampler)
     _check_seed(seed)
-    provenance = describe_run(target, sampler, seed)
-    walk = Walk(target, sampler, plan, seed)
-    walk.begin(start)
-    sink = Sink(_create_store(store, provenance, plan, sampler, target))
-    return go(walk, sink, target, sampler, provenance, progress)
+    remarks = [] if why is None else [f"Sampler chosen: {why}."]
+    for _ in range(MOST_HALVINGS):
+        provenance = describe_run(target, sampler, seed)
+        walk = Walk(target, sampler, plan, seed)
+        walk.begin(start)
+        sink = Sink(_create_store(store, provenance, plan, sampler, target))
+        run = go(walk, sink, target, sampler, provenance, progress, remarks)
+        if run.status.outcome is not Outcome.HALVED:
+            return run
+        sampler, remark = _halved(sampler)
+        remarks = [*remarks[: why is not None], remark]
+        if run.path is not None:
+            shutil.rmtree(run.path)  # begun by this very call
+    raise RuntimeError(
+        f"The estimate was still not finite after halving the step size {MOST_HALVINGS} times: "
+        "look at the simulator's draws, or tighten the prior."
+    )
+
+
+def _halved(sampler: AbstractSampler) -> tuple[AbstractSampler, str]:
+    if not isinstance(sampler, SGLD | PSGLD | SGHMC | AdSGLD):
+        raise ValueError(
+            f'on_divergence="halve" needs a sampler with a step size, got {type(sampler).__name__}.'
+        )
+    half = sampler.step_size / 2
+    sampler = eqx.tree_at(lambda s: s.step_size, sampler, half)
+    return sampler, f"The estimate was not finite: begun again with step size {half:g}."
 
 
 def go(
@@ -89,6 +125,7 @@ def go(
     sampler: AbstractSampler,
     provenance: dict[str, Any],
     progress: bool,
+    remarks: list[str],
 ) -> Run:
     """Walk, and collect what there is, whatever happens."""
     bar = reporter(progress, walk.plan.num_steps, walk.plan.num_warmup, walk.step)
@@ -98,7 +135,7 @@ def go(
         outcome = walk_on(walk, sink, bar)
     finally:
         bar.close({Outcome.COMPLETE: "done"}.get(outcome, outcome.name.lower()))
-        status = _status(walk, sink, sampler, outcome)
+        status = _status(walk, sink, sampler, outcome, remarks)
         _close_store(walk, sink, status)
     run = _collect(walk, sink, target, sampler, provenance, status)
     if outcome is Outcome.INTERRUPTED and progress:
@@ -192,7 +229,7 @@ def resume(
     walk.plan = extended(run.plan, num_samples, stops)
     walk.cost, walk.tallies = copy.copy(walk.cost), copy.deepcopy(walk.tallies)
     sink = Sink(None, [_arrays(run)] if run.unconstrained.shape[1] else None)
-    return go(walk, sink, run.target, run.sampler, run.provenance, progress)
+    return go(walk, sink, run.target, run.sampler, run.provenance, progress, [])
 
 
 def _arrays(run: Run) -> dict[str, np.ndarray]:
@@ -216,10 +253,15 @@ def extended(plan: Plan, num_samples: int | None, stops: dict[str, Any]) -> Plan
     return Plan(**settings)
 
 
-def check_pair(target: Any, sampler: Any) -> None:
-    """Refuse what is no target, no sampler, or a pair that does not fit."""
+def check_target(target: Any) -> None:
+    """Refuse what is no target."""
     if not isinstance(target, ScorePosterior):
         raise TypeError(f"target must be a ScorePosterior, got {type(target).__name__}.")
+
+
+def check_pair(target: Any, sampler: Any) -> None:
+    """Refuse what is no target, no sampler, or a pair that does not fit."""
+    check_target(target)
     if not isinstance(sampler, AbstractSampler):
         raise TypeError(
             f"sampler must be a sampler such as PseudoMarginal(0.5), got {type(sampler).__name__}."
@@ -236,14 +278,16 @@ def _check_seed(seed: Any) -> None:
     raise TypeError(f"seed must be a whole number or a key from jax.random.key, got {seed!r}.")
 
 
-def _status(walk: Walk, sink: Sink, sampler: AbstractSampler, outcome: Outcome) -> Status:
+def _status(
+    walk: Walk, sink: Sink, sampler: AbstractSampler, outcome: Outcome, remarks: list[str]
+) -> Status:
     arrays = sink.arrays()
     if not arrays:
-        return Status(outcome, tuple(_divergence(walk, outcome)))
+        return Status(outcome, tuple(_divergence(walk, outcome)), tuple(remarks))
     info = {k.removeprefix("info/"): v for k, v in arrays.items() if k.startswith("info/")}
     u = arrays["unconstrained"]
     found = [*_divergence(walk, outcome), *sampler.findings(info, u)]
-    return Status(outcome, tuple(found), tuple(sampler.remarks(info, u)))
+    return Status(outcome, tuple(found), (*remarks, *sampler.remarks(info, u)))
 
 
 def _divergence(walk: Walk, outcome: Outcome) -> list[str]:

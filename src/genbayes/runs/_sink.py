@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._convergence import ess_bulk
 from .._tree import to_arrays
 from .._types import Array
-from .._convergence import ess_bulk
 from ._program import constrain
 
 if TYPE_CHECKING:

@@ -52,8 +52,8 @@ def _from_prior(target: ScorePosterior, key: Key) -> Array:
         if jnp.isfinite(value):
             return u
     raise ValueError(
-        f"No starting point: the estimate was not finite at any of {ATTEMPTS} draws from the prior. "
-        "Look at simulator draws under prior draws (genbayes.check), tighten the prior, or give "
+        f"No starting point: the estimate was not finite at any of {ATTEMPTS} draws from the "
+        "prior. Look at simulator draws under prior draws (genbayes.check), tighten the prior, or give "
         "start={...} at a point where the simulator is known to work."
     )
 
@@ -76,7 +76,7 @@ def _given(target: ScorePosterior, start: Any, key: Key) -> Array:
     if not any(bool(jnp.isfinite(value)) for value in tries):
         where = {name: np.asarray(v).tolist() for name, v in prior.constrain(u).items()}
         raise ValueError(
-            f"The estimate is not finite at the starting point {where}: the simulator's draws there "
-            "overflow or the score cannot take them. Start somewhere else."
+            f"The estimate is not finite at the starting point {where}: the simulator's draws "
+            "there overflow or the score cannot take them. Start somewhere else."
         )
     return u

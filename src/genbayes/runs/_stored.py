@@ -149,7 +149,7 @@ def resume_stored(
     except BaseException:
         store.close()
         raise
-    return go(walk, sink, target, sampler, manifest["provenance"], progress)
+    return go(walk, sink, target, sampler, manifest["provenance"], progress, [])
 
 
 def _seed(stored: Any) -> Any:

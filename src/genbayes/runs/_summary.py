@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._table import Table
 from .._convergence import ess_bulk, ess_mean, ess_tail, rhat
+from .._table import Table
 from ._plan import Outcome
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def summarise(run: "Run") -> Table:
             )
         )  # fmt: skip
     columns = (
-        "parameter", "mean", "sd", f"{low:.0%}", f"{high:.0%}", "mc error", "ess bulk", "ess tail", "r-hat",
+        "parameter", "mean", "sd", f"{low:.0%}", f"{high:.0%}", "mc error", "ess bulk", "ess tail",
+        "r-hat",
     )  # fmt: skip
     chains, draws = run.unconstrained.shape[:2]
     title = (

@@ -3,6 +3,7 @@
 from ._adsgld import AdSGLD as AdSGLD
 from ._base import AbstractSampler as AbstractSampler
 from ._base import AbstractWarmup as AbstractWarmup
+from ._choose import choose_sampler as choose_sampler
 from ._frozen_nuts import NUTS as NUTS
 from ._frozen_nuts import FrozenNUTS as FrozenNUTS
 from ._frozen_nuts import freezing_error as freezing_error

@@ -8,13 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import check_choice, check_nonnegative, check_positive
-from .._types import Array, Bool, Key, Scalar, Unconstrained
+from .._types import Array, Bool, Int, Key, Scalar, Unconstrained
 from ..targets import ScorePosterior
-from ._base import AbstractSampler, check_differentiable, check_unbiased_gradient
-from ._stochastic_gradient import estimate, normal_like, refusal_findings
+from ._base import AbstractSampler, AbstractWarmup, check_differentiable, check_unbiased_gradient
+from ._stochastic_gradient import (
+    NoiseKind,
+    check_noise,
+    estimate,
+    normal_like,
+    refusal_findings,
+)
 
 # Momenta are standard normal in equilibrium: a mean square beyond this is no transient
 EXPLODED = 1e8
+SHORTEST_WARMUP = 200  # steps, to measure the noise of the gradient
+# The automatic diffusion: so many times the friction that gradient noise calls for, at least 1
+ABOVE_NOISE = 50.0
+LEAST_DIFFUSION = 1.0
 
 
 class AdSGLDState(NamedTuple):
@@ -50,14 +60,19 @@ class AdSGLD(AbstractSampler):
     - `step_size`: $\epsilon$.
     - `diffusion`: $A$, the noise that is added on purpose. The thermostat absorbs only that part
         of the gradient noise which does not depend on the parameter, so $A$ should exceed
-        $\epsilon \operatorname{Var}(\nabla \hat U) / 2$ well.
+        $\epsilon \operatorname{Var}(\nabla \hat U) / 2$ well. `"auto"` measures that noise at the
+        chain's own points during warm-up and sets $A$ well above it.
     - `integrator`: `"badodab"`, the symmetric splitting (half kick, half drift, half thermostat,
         exact Ornstein-Uhlenbeck, and back), whose bias is of second order in $\epsilon$; or
         `"euler"`, the published algorithm to the letter.
+    - `noise`: how each step draws the simulator's noise. `"iid"` is ordinary draws; `"sobol"` is a
+        Sobol set with a fresh scrambling, whose gradients vary far less (70 to 1000 times less on
+        the univariate g-and-k); `"auto"` takes the latter where the noise is known and has at most
+        16 dimensions, except in the published algorithm (`integrator="euler"`).
     - `clip`: longest gradient taken as it is; absent, none is shortened.
     - `allow_biased_gradients`: take scores whose gradient estimate is biased.
 
-    A step whose estimate is not finite is not taken: the chain stays and its momentum is drawn anew.
+    A step whose estimate is not finite is not taken: the chain stays, with a fresh momentum.
 
     ??? cite "References"
         Ding et al. (2014), *Bayesian sampling using stochastic gradient thermostats*; Leimkuhler
@@ -72,8 +87,9 @@ class AdSGLD(AbstractSampler):
     """
 
     step_size: float
-    diffusion: float
+    diffusion: float | Array | Literal["auto"]
     integrator: Literal["badodab", "euler"]
+    noise: NoiseKind
     clip: float | None
     allow_biased_gradients: bool
     needs_gradient: ClassVar[bool] = True
@@ -82,29 +98,45 @@ class AdSGLD(AbstractSampler):
         self,
         step_size: float,
         *,
-        diffusion: float,
+        diffusion: float | Array | Literal["auto"] = "auto",
         integrator: Literal["badodab", "euler"] = "badodab",
+        noise: NoiseKind = "auto",
         clip: float | None = None,
         allow_biased_gradients: bool = False,
     ):
         check_positive("step_size", step_size)
-        check_nonnegative("diffusion", diffusion)
+        if not isinstance(diffusion, str) or diffusion != "auto":
+            check_nonnegative("diffusion", diffusion, 'Or "auto", to measure it in warm-up.')
         check_choice("integrator", integrator, ("badodab", "euler"))
+        check_choice("noise", noise, ("auto", "iid", "sobol"))
         if clip is not None:
             check_positive("clip", clip)
         self.step_size = step_size
         self.diffusion = diffusion
         self.integrator = integrator
+        self.noise = "iid" if noise == "auto" and integrator == "euler" else noise
         self.clip = clip
         self.allow_biased_gradients = allow_biased_gradients
 
     def check(self, target: ScorePosterior) -> None:
         check_differentiable(self, target)
         check_unbiased_gradient(self, target, self.allow_biased_gradients)
+        check_noise(self.noise, target)
+
+    def warmup(self, num_warmup: int) -> "DiffusionWarmup | None":
+        if not isinstance(self.diffusion, str):
+            return None
+        if num_warmup < SHORTEST_WARMUP:
+            raise ValueError(
+                'AdSGLD measures the noise of its gradients in warm-up (diffusion="auto"): '
+                f"num_warmup must be at least {SHORTEST_WARMUP}, got {num_warmup}. Or give a number "
+                "as diffusion."
+            )
+        return DiffusionWarmup(self, num_warmup)
 
     def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> AdSGLDState:
         key_momentum, key_noise = jax.random.split(key)
-        at = estimate(key_noise, target, u, self.clip)
+        at = estimate(key_noise, target, u, self.clip, self.noise)
         thermostat = jnp.asarray(self.diffusion, u.dtype)
         return AdSGLDState(u, normal_like(key_momentum, u), thermostat, at.gradient, at.log_density)
 
@@ -115,7 +147,7 @@ class AdSGLD(AbstractSampler):
         push = normal_like(key_diffusion, state.u)
         move = self._badodab if self.integrator == "badodab" else self._euler
         u, momentum, thermostat = move(state, push)
-        at = estimate(key_noise, target, u, self.clip)
+        at = estimate(key_noise, target, u, self.clip, self.noise)
         if self.integrator == "badodab":  # the closing half kick
             momentum = momentum - 0.5 * self.step_size * at.gradient
         kinetic = jnp.mean(momentum**2)
@@ -157,7 +189,7 @@ class AdSGLD(AbstractSampler):
         if explosions:
             found.insert(
                 0,
-                f"The thermostat exploded {explosions} times: the momentum grew without bound though "
+                f"The thermostat exploded {explosions} times: the momentum grew without bound while "
                 "every gradient was finite. The chain went on from where it stood, and its draws "
                 'are not to be trusted. Try a smaller step size, or integrator="badodab".',
             )
@@ -169,3 +201,74 @@ def _ou_variance(friction: Scalar, time: float) -> Scalar:
     still = jnp.abs(friction * time) < 1e-5
     safe = jnp.where(still, 1.0, friction)
     return jnp.where(still, 2 * time, -jnp.expm1(-2 * safe * time) / safe)
+
+
+class DiffusionWarmupState(NamedTuple):
+    """The chain, and the running variance of the gradient estimate, by coordinate."""
+
+    chain: AdSGLDState
+    variance: Unconstrained
+    weight: Scalar
+
+    @property
+    def u(self) -> Unconstrained:
+        """The position of the chain."""
+        return self.chain.u
+
+
+class DiffusionWarmupInfo(NamedTuple):
+    """What a warm-up step met: it takes two estimates."""
+
+    log_density: Scalar
+    refused: Bool[Array, ""]
+    exploded: Bool[Array, ""]
+    num_evaluations: Int[Array, ""]
+
+
+class DiffusionWarmup(AbstractWarmup):
+    r"""Measures $\operatorname{Var}(\nabla \hat U)$ along the chain and sets the diffusion by it.
+
+    Two estimates at one point with fresh noise differ by twice the variance. The mean over the
+    chain forgets its first half, when it is still on its way.
+    """
+
+    sampler: AdSGLD
+    num_warmup: int
+
+    def _fixed(self, state: DiffusionWarmupState) -> AdSGLD:
+        sampler = self.sampler
+        variance = jnp.max(state.variance) / jnp.maximum(state.weight, 1e-6)
+        noise = 0.5 * sampler.step_size * variance
+        # beyond a friction of 1 / step the momentum is drawn anew at each step: no use in more
+        most = jnp.maximum(1 / sampler.step_size, LEAST_DIFFUSION)
+        diffusion = jnp.clip(ABOVE_NOISE * noise, LEAST_DIFFUSION, most)
+        return AdSGLD(
+            sampler.step_size, diffusion=diffusion, integrator=sampler.integrator,
+            noise=sampler.noise, clip=sampler.clip,
+            allow_biased_gradients=sampler.allow_biased_gradients,
+        )  # fmt: skip
+
+    def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> DiffusionWarmupState:
+        start = DiffusionWarmupState(
+            AdSGLDState(u, u, u[0], u, u[0]), jnp.zeros_like(u), jnp.zeros_like(u[0])
+        )
+        return start._replace(chain=self._fixed(start).init(key, target, u))
+
+    def step(
+        self, key: Key, target: ScorePosterior, state: DiffusionWarmupState
+    ) -> tuple[DiffusionWarmupState, DiffusionWarmupInfo]:
+        key_step, key_noise = jax.random.split(key)
+        chain, info = self._fixed(state).step(key_step, target, state.chain)
+        again = estimate(key_noise, target, chain.u, self.sampler.clip, self.sampler.noise)
+        squared = 0.5 * (again.gradient - chain.gradient) ** 2
+        fine = again.finite & ~info.refused & jnp.all(jnp.isfinite(squared))
+        keep = 1 - 4.0 / self.num_warmup  # a memory of a quarter of the warm-up
+        variance = jnp.where(fine, keep * state.variance + squared, state.variance)
+        weight = jnp.where(fine, keep * state.weight + 1, state.weight)
+        told = DiffusionWarmupInfo(
+            info.log_density, info.refused, info.exploded, jnp.asarray(2, jnp.int32)
+        )
+        return DiffusionWarmupState(chain, variance, weight), told
+
+    def finish(self, state: DiffusionWarmupState) -> tuple[AdSGLD, AdSGLDState]:
+        return self._fixed(state), state.chain

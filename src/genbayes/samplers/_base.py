@@ -48,7 +48,7 @@ class AbstractSampler(eqx.Module):
             check_differentiable(self, target)
 
     def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
-        """What a finished run gives reason to warn of: infos `(chain, draw)`, `u` with a last axis."""
+        """What to warn of in a finished run: infos are `(chain, draw)`, `u` has a last axis."""
         del info, u
         return []
 

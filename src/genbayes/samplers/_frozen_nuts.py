@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Literal
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from .._checks import check_choice
 from .._types import Array, Key
-from ..targets import ScorePosterior, TargetNoise, sobol_noise, why_no_sobol
+from ..targets import ScorePosterior, TargetNoise, sobol_noise, why_no_sobol, with_all_pairs
 from ._base import check_differentiable
 from ._nuts import AbstractNUTS, Density, Metric, check_settings
 
@@ -91,7 +90,7 @@ class FrozenNUTS(AbstractNUTS):
     def _density(self, target: ScorePosterior, noise: TargetNoise | None) -> Density:
         assert noise is not None
         if self.noise == "sobol":  # points that avoid each other
-            target = eqx.tree_at(lambda t: t.score, target, target.score.all_pairs())
+            target = with_all_pairs(target)
         return target.freeze(noise)
 
     def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:

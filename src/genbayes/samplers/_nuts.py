@@ -16,7 +16,7 @@ from blackjax.mcmc import hmc, nuts
 from .._checks import check_between, check_choice, check_count
 from .._types import Array, Bool, Float, Int, Key, PyTree, Scalar, Unconstrained
 from ..targets import ScorePosterior, TargetNoise
-from ._base import AbstractSampler, AbstractWarmup, check_differentiable, share
+from ._base import AbstractSampler, AbstractWarmup, share
 
 Density = Callable[[Array], Scalar]
 Metric = Literal["auto", "dense", "diagonal"]
@@ -96,8 +96,8 @@ class AbstractNUTS(AbstractSampler):
             return None
         if num_warmup < SHORTEST_WARMUP:
             raise ValueError(
-                f"{type(self).__name__} learns its step size and metric in warm-up: num_warmup must "
-                f"be at least {SHORTEST_WARMUP} (500 is usual), got {num_warmup}."
+                f"{type(self).__name__} learns its step size and metric in warm-up: num_warmup "
+                f"must be at least {SHORTEST_WARMUP} (500 is usual), got {num_warmup}."
             )
         return NUTSWarmup(self, num_warmup)
 

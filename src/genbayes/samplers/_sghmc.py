@@ -7,12 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import check_nonnegative, check_positive
+from .._checks import check_choice, check_nonnegative, check_positive
 from .._types import Key, Unconstrained
 from ..targets import ScorePosterior
 from ._base import AbstractSampler, check_differentiable, check_unbiased_gradient
 from ._sgld import ADVICE, LangevinInfo
-from ._stochastic_gradient import estimate, normal_like, refusal_findings
+from ._stochastic_gradient import (
+    NoiseKind,
+    check_noise,
+    estimate,
+    normal_like,
+    refusal_findings,
+)
 
 
 class SGHMCState(NamedTuple):
@@ -30,7 +36,7 @@ class SGHMC(AbstractSampler):
 
     **Arguments:** `step_size` $\epsilon$; `friction` $C$; `gradient_noise` $\hat B$, what is known
     of $\epsilon \operatorname{Var}(\nabla \hat U) / 2$ and so need not be added (at most $C$);
-    `clip` and `allow_biased_gradients` as for `AdSGLD`, whose friction finds its own level.
+    `noise`, `clip` and `allow_biased_gradients` as for `AdSGLD`, whose friction adapts.
 
     ??? cite "References"
         Chen, Fox and Guestrin (2014), *Stochastic gradient Hamiltonian Monte Carlo*.
@@ -46,6 +52,7 @@ class SGHMC(AbstractSampler):
     step_size: float
     friction: float
     gradient_noise: float
+    noise: NoiseKind
     clip: float | None
     allow_biased_gradients: bool
     needs_gradient: ClassVar[bool] = True
@@ -56,6 +63,7 @@ class SGHMC(AbstractSampler):
         *,
         friction: float,
         gradient_noise: float = 0.0,
+        noise: NoiseKind = "auto",
         clip: float | None = None,
         allow_biased_gradients: bool = False,
     ):
@@ -66,17 +74,20 @@ class SGHMC(AbstractSampler):
             raise ValueError(
                 f"gradient_noise must be at most the friction ({friction}), got {gradient_noise}."
             )
+        check_choice("noise", noise, ("auto", "iid", "sobol"))
         if clip is not None:
             check_positive("clip", clip)
         self.step_size = step_size
         self.friction = friction
         self.gradient_noise = gradient_noise
+        self.noise = noise
         self.clip = clip
         self.allow_biased_gradients = allow_biased_gradients
 
     def check(self, target: ScorePosterior) -> None:
         check_differentiable(self, target)
         check_unbiased_gradient(self, target, self.allow_biased_gradients)
+        check_noise(self.noise, target)
 
     def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> SGHMCState:
         del target
@@ -86,7 +97,7 @@ class SGHMC(AbstractSampler):
         self, key: Key, target: ScorePosterior, state: SGHMCState
     ) -> tuple[SGHMCState, LangevinInfo]:
         key_noise, key_push, key_momentum = jax.random.split(key, 3)
-        at = estimate(key_noise, target, state.u, self.clip)
+        at = estimate(key_noise, target, state.u, self.clip, self.noise)
         eps = self.step_size
         push = jnp.sqrt(2 * eps * (self.friction - self.gradient_noise))
         p = (1 - eps * self.friction) * state.momentum - eps * at.gradient

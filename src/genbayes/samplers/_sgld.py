@@ -7,11 +7,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import check_between, check_nonnegative, check_positive
+from .._checks import check_between, check_choice, check_nonnegative, check_positive
 from .._types import Array, Bool, Int, Key, Scalar, Unconstrained
 from ..targets import ScorePosterior
 from ._base import AbstractSampler, check_differentiable, check_unbiased_gradient
-from ._stochastic_gradient import estimate, normal_like, refusal_findings
+from ._stochastic_gradient import (
+    NoiseKind,
+    check_noise,
+    estimate,
+    normal_like,
+    refusal_findings,
+)
 
 ADVICE = "Try a smaller step size, a tighter prior, or a finer integrator in the simulator."
 
@@ -43,7 +49,7 @@ class SGLD(AbstractSampler):
     - `step_size`: $\epsilon$, the variance of the noise that a step adds.
     - `decay`: $\gamma$; 0 keeps the step constant, 1/3 is the usual rate of decrease.
     - `offset`: $\tau$, the number of steps before the decrease shows.
-    - `clip`, `allow_biased_gradients`: as for `AdSGLD`.
+    - `noise`, `clip`, `allow_biased_gradients`: as for `AdSGLD`.
 
     At a constant step the draws are too wide by about the gradient noise that a step adds, of
     relative size $\epsilon \operatorname{Var}(\nabla \hat U) / 4$.
@@ -62,6 +68,7 @@ class SGLD(AbstractSampler):
     step_size: float
     decay: float
     offset: float
+    noise: NoiseKind
     clip: float | None
     allow_biased_gradients: bool
     needs_gradient: ClassVar[bool] = True
@@ -72,23 +79,27 @@ class SGLD(AbstractSampler):
         *,
         decay: float = 0.0,
         offset: float = 1000.0,
+        noise: NoiseKind = "auto",
         clip: float | None = None,
         allow_biased_gradients: bool = False,
     ):
         check_positive("step_size", step_size)
         check_nonnegative("decay", decay)
         check_positive("offset", offset)
+        check_choice("noise", noise, ("auto", "iid", "sobol"))
         if clip is not None:
             check_positive("clip", clip)
         self.step_size = step_size
         self.decay = decay
         self.offset = offset
+        self.noise = noise
         self.clip = clip
         self.allow_biased_gradients = allow_biased_gradients
 
     def check(self, target: ScorePosterior) -> None:
         check_differentiable(self, target)
         check_unbiased_gradient(self, target, self.allow_biased_gradients)
+        check_noise(self.noise, target)
 
     def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> SGLDState:
         del key, target
@@ -98,7 +109,7 @@ class SGLD(AbstractSampler):
         self, key: Key, target: ScorePosterior, state: SGLDState
     ) -> tuple[SGLDState, LangevinInfo]:
         key_noise, key_push = jax.random.split(key)
-        at = estimate(key_noise, target, state.u, self.clip)
+        at = estimate(key_noise, target, state.u, self.clip, self.noise)
         eps = self.step_size * (1 + state.count / self.offset) ** -self.decay
         push = jnp.sqrt(eps) * normal_like(key_push, state.u)
         u = state.u - 0.5 * eps * at.gradient + push
@@ -125,9 +136,9 @@ class PSGLD(AbstractSampler):
         G = \operatorname{diag} \frac{1}{\lambda + \sqrt V}, \quad
         \theta \leftarrow \theta - \tfrac{\epsilon}{2} G \nabla \hat U + N(0, \epsilon G)$$
 
-    **Arguments:** `step_size` $\epsilon$, `decay` $\alpha$, `damping` $\lambda$; `clip` and
-    `allow_biased_gradients` as for `AdSGLD`. The term with the derivative of $G$ is left out, as
-    usual, so the draws are approximate at every step size; it suits many parameters of very
+    **Arguments:** `step_size` $\epsilon$, `decay` $\alpha$, `damping` $\lambda$; `noise`, `clip`
+    and `allow_biased_gradients` as for `AdSGLD`. The term with the derivative of $G$ is left out,
+    so the draws are approximate at every step size; it suits many parameters of very
     different scales, such as the weights of a network.
 
     ??? cite "References"
@@ -145,6 +156,7 @@ class PSGLD(AbstractSampler):
     step_size: float
     decay: float
     damping: float
+    noise: NoiseKind
     clip: float | None
     allow_biased_gradients: bool
     needs_gradient: ClassVar[bool] = True
@@ -155,23 +167,27 @@ class PSGLD(AbstractSampler):
         *,
         decay: float = 0.99,
         damping: float = 1e-5,
+        noise: NoiseKind = "auto",
         clip: float | None = None,
         allow_biased_gradients: bool = False,
     ):
         check_positive("step_size", step_size)
         check_between("decay", decay, 0, 1)
         check_positive("damping", damping)
+        check_choice("noise", noise, ("auto", "iid", "sobol"))
         if clip is not None:
             check_positive("clip", clip)
         self.step_size = step_size
         self.decay = decay
         self.damping = damping
+        self.noise = noise
         self.clip = clip
         self.allow_biased_gradients = allow_biased_gradients
 
     def check(self, target: ScorePosterior) -> None:
         check_differentiable(self, target)
         check_unbiased_gradient(self, target, self.allow_biased_gradients)
+        check_noise(self.noise, target)
 
     def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> PSGLDState:
         del key, target
@@ -181,7 +197,7 @@ class PSGLD(AbstractSampler):
         self, key: Key, target: ScorePosterior, state: PSGLDState
     ) -> tuple[PSGLDState, LangevinInfo]:
         key_noise, key_push = jax.random.split(key)
-        at = estimate(key_noise, target, state.u, self.clip)
+        at = estimate(key_noise, target, state.u, self.clip, self.noise)
         mean_square = self.decay * state.mean_square + (1 - self.decay) * at.gradient**2
         scale = 1 / (self.damping + jnp.sqrt(mean_square))
         push = jnp.sqrt(self.step_size * scale) * normal_like(key_push, state.u)

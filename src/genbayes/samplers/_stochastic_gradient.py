@@ -1,14 +1,14 @@
 """What the stochastic-gradient samplers share: one fresh gradient estimate a step."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._types import Array, Bool, Key, Scalar, Unconstrained
-from ..targets import ScorePosterior
+from ..targets import ScorePosterior, sobol_noise, suits_sobol, why_no_sobol, with_all_pairs
 from ._base import share
 
 
@@ -26,9 +26,24 @@ class Estimate(NamedTuple):
         return jnp.isfinite(self.log_density) & jnp.all(jnp.isfinite(self.gradient))
 
 
-def estimate(key: Key, target: ScorePosterior, u: Unconstrained, clip: float | None) -> Estimate:
+NoiseKind: TypeAlias = Literal["auto", "iid", "sobol"]
+
+
+def check_noise(kind: NoiseKind, target: ScorePosterior) -> None:
+    """Refuse Sobol noise where there is none."""
+    reason = why_no_sobol(target) if kind == "sobol" else None
+    if reason is not None:
+        raise ValueError(f'noise="sobol" does not apply: {reason}. Use noise="iid".')
+
+
+def estimate(
+    key: Key, target: ScorePosterior, u: Unconstrained, clip: float | None, noise: NoiseKind
+) -> Estimate:
     """One estimate at `u`, its gradient shortened to length `clip` if that is given."""
-    value, grad = target.value_and_grad(u, target.draw_noise(key))
+    if noise == "sobol" or (noise == "auto" and suits_sobol(target)):
+        value, grad = with_all_pairs(target).value_and_grad(u, sobol_noise(key, target))
+    else:
+        value, grad = target.value_and_grad(u, target.draw_noise(key))
     norm = jnp.sqrt(jnp.sum(grad**2))
     if clip is None:
         return Estimate(value, -grad, norm, jnp.asarray(False))

@@ -1,8 +1,9 @@
-"""Noise to freeze: a scrambled Sobol set pushed through the noise's quantile function."""
+"""Even noise: a scrambled Sobol set pushed through the noise's quantile function."""
 
 import math
 from functools import lru_cache
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,6 +43,22 @@ def why_no_sobol(target: ScorePosterior) -> str | None:
     except NotImplementedError:
         return f"{type(noise).__name__} has no quantile function"
     return None
+
+
+FEW_DIMENSIONS = 16  # up to which a few hundred Sobol points are still much more even than draws
+
+
+def suits_sobol(target: ScorePosterior) -> bool:
+    """Whether Sobol noise applies and pays: known noise of few dimensions."""
+    if target.is_exact:
+        return False
+    size = noise_size(target)
+    return size is not None and size <= FEW_DIMENSIONS and why_no_sobol(target) is None
+
+
+def with_all_pairs(target: ScorePosterior) -> ScorePosterior:
+    """The target as even noise wants it: draws that avoid each other are scored over all pairs."""
+    return eqx.tree_at(lambda t: t.score, target, target.score.all_pairs())
 
 
 def sobol_noise(key: Key, target: ScorePosterior) -> TargetNoise:
