@@ -52,7 +52,8 @@ BIASED = {
 
 def z_value(values, exact):
     values = np.asarray(values, np.float64)
-    return (np.mean(values) - exact) / (np.std(values, ddof=1) / np.sqrt(len(values)))
+    error = np.std(values, ddof=1) / np.sqrt(len(values))
+    return (np.mean(values) - exact) / max(error, 1e-12)
 
 
 def replicated(score, y, key):
@@ -84,9 +85,9 @@ def test_gradients_are_unbiased():
 
 
 def test_the_unbiased_density_is():
-    """And the plug-in density is not."""
-    y = np.full((1, 1), 0.7)
-    exact = np.exp(-0.5 * 0.7**2) / np.sqrt(2 * np.pi)
+    """And the plug-in density is not: at the mode it is too high."""
+    y = np.zeros((1, 1))
+    exact = 1 / np.sqrt(2 * np.pi)
     x = jax.random.normal(jax.random.key(3), (REPLICATIONS, 8, 1))
 
     def densities(score):
@@ -101,15 +102,15 @@ ALTERNATIVES = {
     "wide": lambda z: 1.6 * z,
     "narrow": lambda z: z / 1.6,
     "independent": lambda z: z @ np.linalg.inv(MIX).T,
-    "opposed": lambda z: z * np.array([[1.0, -1.0]]),
+    "opposed": lambda z: z @ np.diag([1.0, -1.0]),
 }
 MIX = np.array([[1.0, 0.0], [0.8, 0.6]])  # a correlation of 0.8
 UNSEEN = {
     "variogram": {"shift"},
     "weighted variogram": {"shift"},
-    "copula": {"wide", "narrow", "shift"},
-    "custom kernel": {"narrow", "wide"},
 }
+# a copula is scored among models with the right margins
+MARGINS_KEPT = {"independent", "opposed"}
 PROPER = [name for name in SCORES if name not in ("log", "mmd-bayes")]
 
 
@@ -123,6 +124,8 @@ def test_the_expected_score_is_smallest_at_the_truth(name):
     mean = jax.jit(jax.vmap(lambda x, y: score.total(x, y) / 300))
     truth = mean(draws, observations)
     for alternative, move in ALTERNATIVES.items():
+        if name == "copula" and alternative not in MARGINS_KEPT:
+            continue
         excess = mean(jnp.asarray(move(draws)), observations) - truth
         z = z_value(excess, 0.0)
         assert z > -3, alternative
@@ -147,5 +150,5 @@ def test_ratio_of_two_normals(penalty):
     y = np.linspace(-1, 3, 9)[:, None]
     exact = -0.5 * (y - 1) ** 2 + 0.5 * (y / 2) ** 2 + np.log(2)
     score = RatioEstimation(reference, penalty)
-    estimate = jax.jit(score)(x, y)
+    estimate = jax.jit(lambda x: score(x, y))(x)
     np.testing.assert_allclose(estimate, -exact[:, 0], atol=0.2)

@@ -20,7 +20,8 @@ class GaussianCopulaScore(AbstractSummedScore):
       \hat\eta^k = \Phi^{-1}\bigl(\hat F_k(y^k)\bigr)$$
 
     $\hat R$ is the Gaussian rank correlation of the draws and $\hat F_k$ the integral of a Gaussian
-    kernel density estimate. Proper for copulas, not strictly; it does not see the margins' shapes.
+    kernel density estimate. Proper among models whose margins are right, not strictly: alone it
+    does not judge margins, so add a rule that does.
     Ranks are locally constant, so gradients reach the draws through $\hat\eta$ only.
 
     **Arguments:** none; it needs two dimensions or more, and more simulations than dimensions.

@@ -14,6 +14,7 @@ from jax.scipy.special import erfcx, logsumexp, ndtri
 from .._types import Array, Float, Observations, Simulations
 
 _LOG_ROOT_TWO_PI = 0.5 * log(2 * pi)
+_SERIES = 16  # terms: enough for double precision at 8
 
 
 def margins(
@@ -47,7 +48,7 @@ def _margin(
 @jax.custom_jvp
 def log_tails(t: Array) -> tuple[Array, Array]:
     r"""$\ln \Phi(t)$ and $\ln \Phi(-t)$, both from one evaluation of the scaled error function."""
-    scaled = 0.5 * erfcx(jnp.abs(t) * sqrt(0.5))  # the smaller tail over exp(-t^2 / 2)
+    scaled = 0.5 * scaled_erfc(jnp.abs(t) * sqrt(0.5))  # the smaller tail over exp(-t^2 / 2)
     small = jnp.log(scaled) - 0.5 * t**2
     large = jnp.log1p(-scaled * jnp.exp(-0.5 * t**2))
     return jnp.where(t < 0, small, large), jnp.where(t < 0, large, small)
@@ -56,7 +57,7 @@ def log_tails(t: Array) -> tuple[Array, Array]:
 @log_tails.defjvp
 def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Any, Any]:
     (t,) = primals
-    scaled = 0.5 * erfcx(jnp.abs(t) * sqrt(0.5))
+    scaled = 0.5 * scaled_erfc(jnp.abs(t) * sqrt(0.5))
     bell = jnp.exp(-0.5 * t**2)
     small, large = 1 / scaled, bell / (1 - scaled * bell)
     rise = jnp.where(t < 0, small, large) / sqrt(2 * pi)
@@ -85,4 +86,17 @@ def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
 
 def mills_ratio(eta: Array) -> Array:
     r"""$\Phi(\eta) / \varphi(\eta)$, in a form that holds far below 0."""
-    return sqrt(pi / 2) * erfcx(-eta * sqrt(0.5))
+    return sqrt(pi / 2) * scaled_erfc(-eta * sqrt(0.5))
+
+
+def scaled_erfc(x: Array) -> Array:
+    r"""$e^{x^2} \operatorname{erfc}(x)$, by its asymptotic series from 8 on.
+
+    JAX's own is 0 in single precision between 9.2 and the start of its series (jax 0.10).
+    """
+    far = jnp.maximum(x, 8.0)
+    inverse = 0.5 / far**2
+    series = jnp.ones_like(far)
+    for k in range(_SERIES, 0, -1):
+        series = 1 - (2 * k - 1) * inverse * series
+    return jnp.where(x < 8.0, erfcx(jnp.minimum(x, 8.0)), series / (far * sqrt(pi)))
