@@ -5,11 +5,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 
 def is_concrete(value: Any) -> bool:
     """Whether a value can be looked at: inside a compiled program it cannot."""
-    return not isinstance(value, jax.core.Tracer)
+    return not isinstance(value, Tracer)
 
 
 def _number(name: str, value: Any) -> float:

@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 Draws = np.ndarray  # (chain, draw)
 
@@ -13,6 +12,8 @@ def _split(x: Draws) -> Draws:
 
 
 def _normal_scores(x: Draws) -> Draws:
+    from scipy.stats import rankdata  # which takes long to import, and sampling does not need
+
     ranks = rankdata(x, method="average").reshape(x.shape)
     return ndtri((ranks - 0.375) / (x.size + 0.25))
 
@@ -27,7 +28,7 @@ def _classic_rhat(x: Draws) -> float:
 
 
 def rhat(x: Draws) -> float:
-    """Rank-normalised split R-hat, the larger of the bulk's and the folded one (Vehtari et al. 2021)."""
+    """Rank-normalised split R-hat, the larger of bulk and folded (Vehtari et al. 2021)."""
     x = _split(np.asarray(x, float))
     if x.shape[1] < 2 or not np.all(np.isfinite(x)):
         return float("nan")
@@ -55,7 +56,7 @@ def _ess(x: Draws) -> float:
     total = mean_variance * (n - 1) / n
     if chains > 1:
         total += x.mean(axis=1).var(ddof=1)
-    rho = 1 - (mean_variance - covariance.mean(axis=0) * n / (n - 1)) / total
+    rho = 1 - (mean_variance - covariance.mean(axis=0)) / total
     rho[0] = 1.0
     pairs = rho[: n - n % 2].reshape(-1, 2).sum(axis=1)
     negative = np.flatnonzero(pairs < 0)

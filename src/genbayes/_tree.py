@@ -42,11 +42,11 @@ def from_arrays(template: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
             found = "nothing" if stored is None else f"{stored.dtype}{list(stored.shape)}"
             raise ValueError(
                 f"The stored state does not fit this target and sampler: expected "
-                f"{expected.dtype}{list(expected.shape)} for {name}, found {found}. Resume with the "
-                "target, sampler and precision that the run was begun with."
+                f"{expected.dtype}{list(expected.shape)} for {name}, found {found}. Resume with "
+                "the target, sampler and precision that the run was begun with."
             )
         if is_key(leaf):
-            return jax.random.wrap_key_data(stored, impl=jax.random.key_impl(leaf))
+            return jax.random.wrap_key_data(jnp.asarray(stored), impl=jax.random.key_impl(leaf))
         return jnp.asarray(stored)
 
     return jax.tree_util.tree_map_with_path(restore, template)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 # told apart by the colour-blind, and with a contrast of 3 to 1 on white and on near-black alike
 COLOURS = ("#2B8CD6", "#D97706", "#009E73", "#CC79A7", "#8A6FD1", "#7F8794")
@@ -18,8 +19,8 @@ def panels(
     shown = list(names)[:MOST_PANELS]
     columns = min(columns, len(shown))
     rows = -(-len(shown) // columns)
-    figure = Figure(figsize=(columns * size[0], rows * size[1]), layout="constrained")
-    figure.get_layout_engine().set(wspace=0.06, hspace=0.08)
+    spacing = ConstrainedLayoutEngine(wspace=0.06, hspace=0.08)
+    figure = Figure(figsize=(columns * size[0], rows * size[1]), layout=spacing)
     figure.patch.set_alpha(0)
     axes = [figure.add_subplot(rows, columns, j + 1) for j in range(len(shown))]
     for ax, name in zip(axes, shown, strict=True):

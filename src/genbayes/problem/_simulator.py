@@ -61,21 +61,29 @@ class Simulator(AbstractSimulator):
     """
 
     fn: Callable[[Theta, Any], Array]
-    noise: Distribution | Callable[[Key], Any] | None = None
-    summary: Callable[[Array], Array] | None = None
+    noise: Distribution | Callable[[Key], Any] | None
+    summary: Callable[[Array], Array] | None
     traceable: ClassVar[bool] = True
     differentiable: ClassVar[bool] = True
 
-    def __check_init__(self):
-        if not callable(self.fn):
+    def __init__(
+        self,
+        fn: Callable[[Theta, Any], Array],
+        noise: Distribution | Callable[[Key], Any] | None = None,
+        summary: Callable[[Array], Array] | None = None,
+    ):
+        if not callable(fn):
             raise TypeError(
-                f"A simulator needs a function fn(theta, noise), got {type(self.fn).__name__}."
+                f"A simulator needs a function fn(theta, noise), got {type(fn).__name__}."
             )
-        if not (self.noise is None or isinstance(self.noise, Distribution) or callable(self.noise)):
+        if not (noise is None or isinstance(noise, Distribution) or callable(noise)):
             raise TypeError(
                 "noise must be a NumPyro distribution, a function of a key, or absent (then "
-                f"fn(theta, key) gets a key); got {type(self.noise).__name__}."
+                f"fn(theta, key) gets a key); got {type(noise).__name__}."
             )
+        self.fn = fn
+        self.noise = noise
+        self.summary = summary
 
     def draw_noise(self, key: Key, num: int) -> Noise:
         if isinstance(self.noise, Distribution):

@@ -53,8 +53,8 @@ def _from_prior(target: ScorePosterior, key: Key) -> Array:
             return u
     raise ValueError(
         f"No starting point: the estimate was not finite at any of {ATTEMPTS} draws from the "
-        "prior. Look at simulator draws under prior draws (genbayes.check), tighten the prior, or give "
-        "start={...} at a point where the simulator is known to work."
+        "prior. Look at simulator draws under prior draws (genbayes.check), tighten the prior, or "
+        "give start={...} at a point where the simulator is known to work."
     )
 
 
