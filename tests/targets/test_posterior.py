@@ -75,6 +75,7 @@ def multivariate_in_numpy(u: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarr
     return prior, numpy_g_and_k(theta, z @ np.linalg.cholesky(covariance).T)
 
 
+VECTORS = 3 + np.random.default_rng(0).normal(size=(4, 5))
 MODELS = {
     "location and scale": (location_scale_problem, location_scale_in_numpy),
     "univariate g-and-k": (
@@ -82,7 +83,7 @@ MODELS = {
         univariate_in_numpy,
     ),
     "multivariate g-and-k": (
-        lambda: gb.tasks.g_and_k.multivariate().problem(seed=1, num_observations=4),
+        lambda: gb.tasks.g_and_k.multivariate().problem(VECTORS),
         multivariate_in_numpy,
     ),
 }
