@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from . import scores as scores
     from . import targets as targets
     from . import tasks as tasks
+    from . import tuning as tuning
+    from .problem import BlackBox as BlackBox
     from .problem import Prior as Prior
     from .problem import Problem as Problem
     from .problem import Simulator as Simulator
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 
 # stage -> the names of it that users meet as genbayes.NAME
 _STAGES = {
-    "problem": ("Prior", "Problem", "Simulator"),
+    "problem": ("BlackBox", "Prior", "Problem", "Simulator"),
     "scores": (
         "DawidSebastiani",
         "EnergyScore",
@@ -74,6 +76,7 @@ _STAGES = {
     "plots": (),
     "reports": ("report",),
     "tasks": (),
+    "tuning": (),
     "kernels": (),
 }
 _HOME = {name: stage for stage, names in _STAGES.items() for name in names}

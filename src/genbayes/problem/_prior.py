@@ -49,7 +49,8 @@ class Prior(eqx.Module):
         by_name = {**(distributions or {}), **by_name}
         if not by_name:
             raise ValueError(
-                "A prior needs at least one parameter: Prior(A=numpyro.distributions.Uniform(0, 4))."
+                "A prior needs at least one parameter: "
+                "Prior(A=numpyro.distributions.Uniform(0, 4))."
             )
         for name, distribution in by_name.items():
             _check_distribution(name, distribution)
@@ -93,7 +94,7 @@ class Prior(eqx.Module):
         keys = jax.random.split(key, len(self.names))
         shape = () if num is None else (num,)
         return {
-            n: d.sample(k, shape)
+            n: jnp.asarray(d.sample(k, shape))
             for n, d, k in zip(self.names, self.distributions, keys, strict=True)
         }
 
@@ -142,7 +143,8 @@ class Prior(eqx.Module):
             value = jnp.asarray(theta[name], float)
             if value.shape != d.event_shape:
                 raise ValueError(
-                    f"Parameter {name!r} has shape {d.event_shape}, got a value of shape {value.shape}."
+                    f"Parameter {name!r} has shape {d.event_shape}, got a value of shape "
+                    f"{value.shape}."
                 )
             if not bool(jnp.all(d.support(value))) or not bool(jnp.all(jnp.isfinite(value))):
                 raise ValueError(
@@ -165,8 +167,8 @@ def _check_distribution(name: str, distribution: Any) -> None:
         )
     if distribution.is_discrete:
         raise ValueError(
-            f"The prior of {name!r} is discrete ({type(distribution).__name__}). Parameters must be "
-            "continuous; sum a discrete one out, or infer one posterior for each of its values."
+            f"The prior of {name!r} is discrete ({type(distribution).__name__}). Parameters must "
+            "be continuous; sum a discrete one out, or infer one posterior for each of its values."
         )
     _check_bounds(name, distribution)
 

@@ -1,6 +1,6 @@
 """A problem: prior, simulator and observations that fit together."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -46,8 +46,9 @@ class Problem(eqx.Module):
             _check_kinds(prior, simulator)
             observations = _check_observations(observations)
         self.observations = jnp.asarray(observations, float)
-        if simulator is not None and simulator.traceable and is_concrete(observations):
-            draw, unread = _probe(prior, simulator)
+        if simulator is not None and is_concrete(observations):
+            probe = _probe if simulator.traceable else _probe_black_box
+            draw, unread = probe(prior, simulator)
             _check_draw(draw, self.observations)
             if unread:
                 raise ValueError(
@@ -115,7 +116,7 @@ class _Recording(dict):
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default
+        return self[name] if name in self else default  # noqa: SIM401
 
     def _all(self) -> "_Recording":
         self.read |= set(dict.keys(self))
@@ -138,7 +139,7 @@ class _Recording(dict):
 jax.tree_util.register_pytree_node(
     _Recording,
     lambda theta: (tuple(theta._all()[name] for name in dict.keys(theta)), tuple(dict.keys(theta))),
-    lambda names, values: dict(zip(names, values, strict=True)),
+    lambda names, values: dict(zip(names, values, strict=True)),  # pyright: ignore
 )
 
 
@@ -154,21 +155,39 @@ def _probe(prior: Prior, simulator: AbstractSimulator) -> tuple[jax.ShapeDtypeSt
             return simulator.fn(theta, noise)
         return simulator.simulate_from(theta, jax.tree.map(lambda z: z[None], noise))[0]
 
-    try:
-        draw = jax.eval_shape(one, jax.random.key(0), jax.ShapeDtypeStruct((prior.size,), float))
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError(
-            f"The simulator failed on a draw from the prior: {type(error).__name__}: {error}. It is "
-            f"called as fn(theta, noise) with theta a mapping with the names {list(prior.names)} "
-            f'(theta["{prior.names[0]}"]), of shapes {prior.shapes}.'
-        ) from error
-    if not hasattr(draw, "shape"):
-        raise TypeError(
-            "The simulator must return one array per draw, got "
-            f"{type(draw).__name__}: stack its parts into one array."
-        )
+    draw = _explained(
+        prior,
+        lambda: jax.eval_shape(one, jax.random.key(0), jax.ShapeDtypeStruct((prior.size,), float)),
+    )
     unread = [name for name in prior.names if name not in recorded[-1].read]
     return draw, unread
+
+
+def _probe_black_box(
+    prior: Prior, simulator: AbstractSimulator
+) -> tuple[jax.ShapeDtypeStruct, list[str]]:
+    """The shape and type of one draw, found by making one: nothing is known of what it reads."""
+    key_theta, key_noise = jax.random.split(jax.random.key(0))
+    theta, noise = prior.sample(key_theta), simulator.draw_noise(key_noise, 1)
+    draw = _explained(prior, lambda: simulator.simulate_from(theta, noise)[0])
+    return jax.ShapeDtypeStruct(draw.shape, draw.dtype), []
+
+
+def _explained(prior: Prior, draw: Callable[[], Any]) -> Any:
+    try:
+        value = draw()
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(
+            f"The simulator failed on a draw from the prior: {type(error).__name__}: {error}. It "
+            "is called as fn(theta, noise) with theta a mapping with the names "
+            f'{list(prior.names)} (theta["{prior.names[0]}"]), of shapes {prior.shapes}.'
+        ) from error
+    if not hasattr(value, "shape"):
+        raise TypeError(
+            "The simulator must return one array per draw, got "
+            f"{type(value).__name__}: stack its parts into one array."
+        )
+    return value
 
 
 def _check_draw(draw: jax.ShapeDtypeStruct, observations: Array) -> None:

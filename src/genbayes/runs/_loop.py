@@ -16,7 +16,7 @@ from .._tree import floats_to_arrays
 from .._types import Array, PyTree
 from ..samplers import AbstractSampler, AbstractWarmup
 from ..targets import ScorePosterior
-from . import _program
+from . import _eager, _program
 from ._plan import Cost, Outcome, Plan, Tallies
 from ._progress import Reporter
 from ._sink import Sink
@@ -52,7 +52,8 @@ class Walk:
     def begin(self, start: Any) -> None:
         """Put every chain on its starting point."""
         u = starting_points(self.target, start, self.keys.start)
-        self.state = _program.begin(self.walker, self.target, self.keys.init, u)
+        program = _program if self.target.traceable else _eager
+        self.state = program.begin(self.walker, self.target, self.keys.init, u)
         self.cost.simulator_calls += 2 * self.plan.num_chains * self._per_estimate
 
     @property
@@ -98,6 +99,8 @@ class Walk:
 
     def _call(self, first: Array, number: Array, settings: dict[str, int]) -> tuple[PyTree, PyTree]:
         args = (self.walker, self.state, self.keys.steps)
+        if not self.target.traceable:
+            return _eager.advance(*args, self.target, first, number, **settings)
         if self.plan.chain_method == "sequential":
             parts = [
                 _program.advance(*_chain(args, c), self.target, first, number, **settings)

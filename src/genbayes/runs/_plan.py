@@ -92,8 +92,8 @@ class Plan:
             check_positive("min_ess", self.min_ess)
         if self.chain_method == "parallel" and jax.device_count() == 1 and self.num_chains > 1:
             raise ValueError(
-                'chain_method="parallel" spreads chains over devices, and JAX sees only one. Before '
-                "JAX is first used, call numpyro.set_host_device_count(2) (or set XLA_FLAGS="
+                'chain_method="parallel" spreads chains over devices, and JAX sees only one. '
+                "Before JAX is first used, call numpyro.set_host_device_count(2) (or set XLA_FLAGS="
                 '--xla_force_host_platform_device_count=2), or use chain_method="vectorized".'
             )
 

@@ -150,11 +150,17 @@ def constrain(target: ScorePosterior, u: Array) -> dict[str, Array]:
     return jax.vmap(jax.vmap(target.problem.prior.constrain))(u)
 
 
-@eqx.filter_jit
 def try_start(target: ScorePosterior, key: Key, u: Array | None) -> tuple[Array, Array]:
     """A candidate starting point, a prior draw unless given, and its estimated log density."""
+    return _compiled_try(target, key, u) if target.traceable else _try(target, key, u)
+
+
+def _try(target: ScorePosterior, key: Key, u: Array | None) -> tuple[Array, Array]:
     key_draw, key_noise = jax.random.split(key)
     if u is None:
         u = target.problem.prior.unconstrain(target.problem.prior.sample(key_draw))
     value = target.log_density(u, target.draw_noise(key_noise))
     return u, jnp.where(jnp.all(jnp.isfinite(u)), value, -jnp.inf)
+
+
+_compiled_try = eqx.filter_jit(_try)

@@ -140,7 +140,8 @@ def go(
     run = _collect(walk, sink, target, sampler, provenance, status)
     if outcome is Outcome.INTERRUPTED and progress:
         print(
-            f"\n{outcome.value} {run.unconstrained.shape[1]:,} draws of each chain are kept. {_how_to_go_on(run)}"
+            f"\n{outcome.value} {run.unconstrained.shape[1]:,} draws of each chain are kept. "
+            f"{_how_to_go_on(run)}"
         )
     return run
 
@@ -272,7 +273,7 @@ def check_pair(target: Any, sampler: Any) -> None:
 def _check_seed(seed: Any) -> None:
     whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
     if whole or (
-        isinstance(seed, jax.Array) and jax.dtypes.issubdtype(seed.dtype, jax.dtypes.prng_key)
+        isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key)
     ):
         return
     raise TypeError(f"seed must be a whole number or a key from jax.random.key, got {seed!r}.")

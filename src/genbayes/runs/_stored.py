@@ -17,7 +17,8 @@ from ._store import RunStore
 
 # what must agree between a stored run and the target it is resumed with
 FIXED = (
-    "prior", "simulator_hash", "observations_hash", "score", "weight", "num_simulations", "batch_size",
+    "prior", "simulator_hash", "observations_hash", "score", "weight", "num_simulations",
+    "batch_size",
 )  # fmt: skip
 
 
@@ -126,8 +127,8 @@ def resume_stored(
         manifest = store.manifest
         if target is None:
             raise ValueError(
-                f"The simulator of a stored run is not stored: give the target that {path} was begun "
-                "with, as resume(path, target)."
+                f"The simulator of a stored run is not stored: give the target that {path} was "
+                "begun with, as resume(path, target)."
             )
         if sampler is None:
             sampler = _sampler(manifest["sampler"])
@@ -153,13 +154,9 @@ def resume_stored(
 
 
 def _seed(stored: Any) -> Any:
-    import jax
-
-    return (
-        stored
-        if isinstance(stored, int)
-        else jax.random.wrap_key_data(np.asarray(stored, np.uint32))
-    )
+    if isinstance(stored, int):
+        return stored
+    return jax.random.wrap_key_data(jnp.asarray(stored, jnp.uint32))
 
 
 def _check_same(stored: dict[str, Any], target: ScorePosterior) -> None:
@@ -168,6 +165,6 @@ def _check_same(stored: dict[str, Any], target: ScorePosterior) -> None:
     if changed:
         details = "; ".join(f"{n}: {stored.get(n)} then, {now.get(n)} now" for n in changed)
         raise ValueError(
-            f"The target is not the one that the run was begun with ({details}). Go on with the same "
-            "one, begin a new run, or say allow_changes=True if the change is harmless."
+            f"The target is not the one that the run was begun with ({details}). Go on with the "
+            "same one, begin a new run, or say allow_changes=True if the change is harmless."
         )

@@ -129,8 +129,8 @@ class AdSGLD(AbstractSampler):
         if num_warmup < SHORTEST_WARMUP:
             raise ValueError(
                 'AdSGLD measures the noise of its gradients in warm-up (diffusion="auto"): '
-                f"num_warmup must be at least {SHORTEST_WARMUP}, got {num_warmup}. Or give a number "
-                "as diffusion."
+                f"num_warmup must be at least {SHORTEST_WARMUP}, got {num_warmup}. Or give a "
+                "number as diffusion."
             )
         return DiffusionWarmup(self, num_warmup)
 
@@ -189,8 +189,8 @@ class AdSGLD(AbstractSampler):
         if explosions:
             found.insert(
                 0,
-                f"The thermostat exploded {explosions} times: the momentum grew without bound while "
-                "every gradient was finite. The chain went on from where it stood, and its draws "
+                f"The thermostat exploded {explosions} times: the momentum grew without bound "
+                "while every gradient was finite. The chain went on from where it stood, and its draws "
                 'are not to be trusted. Try a smaller step size, or integrator="badodab".',
             )
         return found

@@ -125,7 +125,7 @@ class NUTSWarmupState(NamedTuple):
     chain: NUTSState
     averaging: PyTree
     moments: PyTree
-    count: Int[Array, ""]
+    count: Int[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
 
     @property
     def u(self) -> Unconstrained:

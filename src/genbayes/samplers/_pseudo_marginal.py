@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,20 +102,8 @@ class PseudoMarginal(AbstractSampler):
     def step(
         self, key: Key, target: ScorePosterior, state: PseudoMarginalState
     ) -> tuple[PseudoMarginalState, PseudoMarginalInfo]:
-        key_proposal, key_noise, key_accept = jax.random.split(key, 3)
-        jump = jax.random.normal(key_proposal, state.u.shape, state.u.dtype)
-        u = state.u + scaled(self.proposal_scale, jump)
-        if self.groups is None:
-            noise = target.draw_noise(key_noise)
-        else:
-            assert state.noise is not None
-            noise = target.refresh_group(key_noise, state.noise, self.groups)
-        log_density = target.log_density(u, noise)
-        threshold = jnp.log(jax.random.uniform(key_accept, dtype=u.dtype))
-        accepted = threshold < log_density - state.log_density
-        proposed = PseudoMarginalState(u, log_density, None if self.groups is None else noise)
-        state = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposed, state)
-        return state, PseudoMarginalInfo(accepted, state.log_density)
+        proposal, noise, threshold = _propose(self, key, target, state)
+        return _decide(state, proposal, noise, target.log_density(proposal, noise), threshold)
 
     def warmup(self, num_warmup: int) -> "ProposalWarmup | None":
         return ProposalWarmup(self, num_warmup) if self.adapt and num_warmup > 0 else None
@@ -134,6 +123,40 @@ class PseudoMarginal(AbstractSampler):
         ]
 
 
+# Compiled by themselves, so that a simulator which cannot be costs no more than its own time
+
+
+@eqx.filter_jit
+def _propose(
+    sampler: PseudoMarginal, key: Key, target: ScorePosterior, state: PseudoMarginalState
+) -> tuple[Unconstrained, TargetNoise, Scalar]:
+    """A new position, its noise, and the log of the uniform number that decides."""
+    key_proposal, key_noise, key_accept = jax.random.split(key, 3)
+    jump = jax.random.normal(key_proposal, state.u.shape, state.u.dtype)
+    if sampler.groups is None:
+        noise = target.draw_noise(key_noise)
+    else:
+        assert state.noise is not None
+        noise = target.refresh_group(key_noise, state.noise, sampler.groups)
+    threshold = jnp.log(jax.random.uniform(key_accept, dtype=state.u.dtype))
+    return state.u + scaled(sampler.proposal_scale, jump), noise, threshold
+
+
+@eqx.filter_jit
+def _decide(
+    state: PseudoMarginalState,
+    proposal: Unconstrained,
+    noise: TargetNoise,
+    log_density: Scalar,
+    threshold: Scalar,
+) -> tuple[PseudoMarginalState, PseudoMarginalInfo]:
+    """Metropolis: the accepted estimate is kept, never refreshed."""
+    accepted = threshold < log_density - state.log_density
+    moved = PseudoMarginalState(proposal, log_density, None if state.noise is None else noise)
+    state = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), moved, state)
+    return state, PseudoMarginalInfo(accepted, state.log_density)
+
+
 def scaled(scale: float | Array, jump: Array) -> Array:
     """A standard normal vector, scaled by a number, a vector or a Cholesky factor."""
     return scale @ jump if jnp.ndim(scale) == 2 else scale * jump  # pyright: ignore
@@ -143,7 +166,7 @@ class ProposalWarmupState(NamedTuple):
     """The chain, and the running moments of where it has been."""
 
     chain: PseudoMarginalState
-    count: Scalar
+    count: Scalar  # pyright: ignore[reportIncompatibleMethodOverride]
     mean: Float[Array, " p"]
     scatter: Float[Array, "p p"]
 

@@ -26,7 +26,7 @@ class SGLDState(NamedTuple):
     """Position, and how many steps were taken, which a decreasing step size goes by."""
 
     u: Unconstrained
-    count: Int[Array, ""]
+    count: Int[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class LangevinInfo(NamedTuple):

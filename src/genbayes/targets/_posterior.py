@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from .._checks import check_choice, check_count, check_nonnegative
 from .._types import Array, Key, Noise, Scalar, Theta, Unconstrained
-from ..problem import Problem
+from ..problem import Prior, Problem
 from ..scores import AbstractScore, Prepared
 from ._gradient import gradient_mode, value_and_grad
 
@@ -91,6 +91,12 @@ class ScorePosterior(eqx.Module):
         return not self.score.needs_simulations
 
     @property
+    def traceable(self) -> bool:
+        """Whether an estimate may be part of a compiled program."""
+        simulator = self.problem.simulator
+        return self.is_exact or simulator is None or simulator.traceable
+
+    @property
     def simulations_per_estimate(self) -> int:
         """How many draws of the simulator one estimate costs."""
         return 0 if self.is_exact else self.num_simulations
@@ -129,24 +135,30 @@ class ScorePosterior(eqx.Module):
 
     def log_density(self, u: Unconstrained, noise: TargetNoise) -> Scalar:
         """The estimated log density at $u$; minus infinity where a draw is not finite."""
-        theta = self.problem.prior.constrain(u)
-        total, finite = self._total(theta, noise)
-        value = self.problem.prior.log_prob_unconstrained(u) - self.weight * total
-        return jnp.where(finite & jnp.isfinite(value), value, -jnp.inf)
+        if self.traceable:
+            theta = self.problem.prior.constrain(u)
+            return self._value(u, theta, self._features(theta, noise), noise.rows)
+        # what surrounds a simulator that cannot be compiled can be
+        theta = _constrain(self.problem.prior, u)
+        return _value(self, u, theta, self._features(theta, noise), noise.rows)
 
-    def _total(self, theta: Theta, noise: TargetNoise) -> tuple[Scalar, Array]:
+    def _features(self, theta: Theta, noise: TargetNoise) -> Array:
+        simulator = self.problem.simulator
+        if self.is_exact or simulator is None:
+            return jnp.zeros((0, self.prepared.values.shape[1]), self.prepared.values.dtype)
+        return simulator.features(simulator.simulate_from(theta, noise.simulator))
+
+    def _value(
+        self, u: Unconstrained, theta: Theta, features: Array, rows: Array | None
+    ) -> Scalar:
         prepared, scale = self.prepared, 1.0
-        if noise.rows is not None:
-            prepared = self.score.prepare(self.prepared.values[noise.rows])
-            scale = self.problem.num_observations / noise.rows.shape[0]
-        if self.is_exact:
-            features = jnp.zeros((0, prepared.values.shape[1]), prepared.values.dtype)
-        else:
-            simulator = self.problem.simulator
-            assert simulator is not None
-            features = simulator.features(simulator.simulate_from(theta, noise.simulator))
+        if rows is not None:
+            prepared = self.score.prepare(self.prepared.values[rows])
+            scale = self.problem.num_observations / rows.shape[0]
         total = scale * self.score.total(features, prepared, theta)
-        return total, jnp.all(jnp.isfinite(features))
+        value = self.problem.prior.log_prob_unconstrained(u) - self.weight * total
+        finite = jnp.all(jnp.isfinite(features)) & jnp.isfinite(value)
+        return jnp.where(finite, value, -jnp.inf)
 
     def value_and_grad(self, u: Unconstrained, noise: TargetNoise) -> tuple[Scalar, Unconstrained]:
         """The estimated log density and its gradient, from the same noise."""
@@ -171,6 +183,18 @@ class ScorePosterior(eqx.Module):
             lambda u: self.value_and_grad(u, noise), lambda grad, cotangent: (cotangent * grad,)
         )
         return log_density
+
+
+@eqx.filter_jit
+def _constrain(prior: Prior, u: Unconstrained) -> dict[str, Array]:
+    return prior.constrain(u)
+
+
+@eqx.filter_jit
+def _value(
+    target: ScorePosterior, u: Unconstrained, theta: Theta, features: Array, rows: Array | None
+) -> Scalar:
+    return target._value(u, theta, features, rows)
 
 
 def _check(

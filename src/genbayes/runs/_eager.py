@@ -1,0 +1,75 @@
+"""The same steps one by one, in Python, for simulators that cannot be compiled."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._types import Array, PyTree
+from ..targets import ScorePosterior
+
+
+def one_chain(tree: PyTree, c: int) -> PyTree:
+    """The part of a stacked tree that belongs to chain `c`."""
+    return jax.tree.map(lambda x: x[c] if eqx.is_array(x) else x, tree)
+
+
+def stacked(trees: list[PyTree]) -> PyTree:
+    """The trees of single chains, along a leading axis."""
+    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *trees)
+
+
+def begin(walker: Any, target: ScorePosterior, keys: Array, u: Array) -> PyTree:
+    """The states of all chains at their starting points."""
+    chains = range(keys.shape[0])
+    return stacked([one_chain(walker, c).init(keys[c], target, u[c]) for c in chains])
+
+
+def advance(
+    walker: Any,
+    state: PyTree,
+    keys: Array,
+    target: ScorePosterior,
+    first: Array,
+    count: Array,
+    *,
+    capacity: int,
+    thinning: int,
+) -> tuple[PyTree, PyTree]:
+    """As the compiled program of the same name: states, and records padded to `capacity`."""
+    if int(count) == 0:
+        return state, {"u": jnp.zeros((keys.shape[0], capacity, target.size)), "info": {}}
+    states, records = [], []
+    for c in range(keys.shape[0]):
+        at, rows = one_chain(state, c), []
+        for i in range(int(count)):
+            start = int(first) + i * thinning
+            at, row = _block(one_chain(walker, c), target, keys[c], at, start, thinning)
+            rows.append(row)
+        states.append(at)
+        records.append(jax.tree.map(lambda *x: _padded(np.stack(x), capacity), *rows))
+    return stacked(states), jax.tree.map(lambda *x: np.stack(x), *records)
+
+
+def _block(
+    walker: Any, target: ScorePosterior, key: Array, state: PyTree, first: int, thinning: int
+) -> tuple[PyTree, PyTree]:
+    infos = []
+    for t in range(first, first + thinning):
+        state, info = walker.step(jax.random.fold_in(key, t), target, state)
+        infos.append({name: np.asarray(x) for name, x in info._asdict().items()})
+    if thinning == 1:
+        return state, {"u": np.asarray(state.u), "info": infos[0]}
+    last = {name: _summed([i[name] for i in infos]) for name in infos[0]}
+    return state, {"u": np.asarray(state.u), "info": last}
+
+
+def _summed(values: list[np.ndarray]) -> np.ndarray:
+    flags = values[0].dtype == bool
+    return np.sum(values, axis=0, dtype=np.int32) if flags else values[-1]
+
+
+def _padded(rows: np.ndarray, capacity: int) -> np.ndarray:
+    return np.pad(rows, [(0, capacity - rows.shape[0])] + [(0, 0)] * (rows.ndim - 1))
