@@ -49,7 +49,7 @@ def badodab(u, p, xi, z_before, z_after, push):
 def test_steps_equal_the_algorithm_in_numpy(integrator):
     with jax.enable_x64(True):
         target = small_target()
-        sampler = gb.AdSGLD(STEP, diffusion=DIFFUSION, integrator=integrator)
+        sampler = gb.AdSGLD(STEP, diffusion=DIFFUSION, integrator=integrator, noise="iid")
         state = sampler.init(jax.random.key(0), target, jnp.array([0.4]))
         step = eqx.filter_jit(lambda key, state: sampler.step(key, target, state))
         # the gradient at the start belongs to the noise that init drew

@@ -116,3 +116,20 @@ class TestTheLawTurnsDown:
         run = draw(target, gb.AdSGLD(0.05, diffusion=3.0, integrator=integrator), 5000)
         assert np.all(np.isfinite(run.unconstrained))
         laws.assert_not_recovers(run, location_exact, bias=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sampler", "m", "num_samples", "bias"),
+    [
+        (lambda: gb.PseudoMarginal(0.9, groups=50), 2000, 60_000, 0.05),
+        (lambda: gb.AdSGLD(0.1, diffusion=3.0), 500, 100_000, 0.05),
+    ],
+    ids=["correlated", "badodab"],
+)
+def test_g_and_k_of_one_observation(sampler, m, num_samples, bias):
+    """Four parameters that one observation hardly tells apart, against a grid of 160 000 points."""
+    problem = gb.tasks.g_and_k.univariate().problem(np.array([4.0]))
+    target = gb.ScorePosterior(problem, gb.EnergyScore(), num_simulations=m)
+    run = draw(target, sampler(), num_samples, num_chains=2)
+    laws.assert_recovers(run, exact.g_and_k_posterior(4.0), bias=bias)
