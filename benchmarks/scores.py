@@ -19,11 +19,18 @@ from genbayes.scores import AbstractScore, EnergyScore, KernelScore
 
 HERE = Path(__file__).parent
 PLOT = HERE.parent / "docs" / "images" / "score_cost.png"
-SCORES: dict[str, AbstractScore] = {
-    "energy": EnergyScore(),
-    "gaussian": KernelScore(kernels.Gaussian(1.0)),
-}
+SCORES = ("energy", "gaussian")
 DIMENSIONS, DRAWS, OBSERVATIONS = (1, 5, 160), 500, 10
+
+
+def bandwidth(d: int) -> float:
+    """The scale of the distances: with 1 in 160 dimensions every kernel value is a denormal."""
+    return d**0.5
+
+
+def score_of(name: str, d: int) -> AbstractScore:
+    gaussian = KernelScore(kernels.Gaussian(bandwidth(d)))
+    return gaussian if name == "gaussian" else EnergyScore()
 
 
 def timed(call: Callable[[], Any], repeats: int) -> Callable[[], float]:
@@ -40,7 +47,7 @@ def timed(call: Callable[[], Any], repeats: int) -> Callable[[], float]:
 
 
 def ours(name: str, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
-    score = SCORES[name]
+    score = score_of(name, x.shape[1])
     step = jax.jit(jax.value_and_grad(score.total))
     prepared, draws = score.prepare(y), jnp.asarray(x)
     return lambda: jax.block_until_ready(step(draws, prepared))
@@ -51,7 +58,7 @@ def plain_jax(name: str, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
 
     def pair_function(squared: jax.Array) -> jax.Array:
         if name == "gaussian":
-            return -jnp.exp(-0.5 * squared)
+            return -jnp.exp(-0.5 * squared / x.shape[1])
         safe = jnp.where(squared > 0, squared, 1.0)
         return jnp.where(squared > 0, jnp.sqrt(safe), 0.0)
 
@@ -78,7 +85,7 @@ def pytorch(name: str, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
 
     def pair_function(squared: Any) -> Any:
         if name == "gaussian":
-            return -torch.exp(-0.5 * squared)
+            return -torch.exp(-0.5 * squared / x.shape[1])
         return torch.sqrt(squared + 1e-300)
 
     def step() -> Any:
@@ -101,10 +108,10 @@ def in_c(name: str, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
     gradient = np.empty_like(columns[0])
     arguments = [a.ctypes.data_as(pointer) for a in (*columns, gradient)]
     numbers = [ctypes.c_int(v) for v in (x.shape[0], y.shape[0], x.shape[1])]
-    kind = ctypes.c_int(name == "gaussian")
+    kind, width = ctypes.c_int(name == "gaussian"), ctypes.c_float(bandwidth(x.shape[1]))
 
     def step() -> Any:
-        return function(kind, ctypes.c_float(1.0), *numbers, *arguments), gradient.T
+        return function(kind, width, *numbers, *arguments), gradient.T
 
     return step
 

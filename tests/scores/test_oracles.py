@@ -227,6 +227,18 @@ def test_distances_of_two_samples(unbiased, double):
         np.testing.assert_allclose(got, -distance(FORMULAS[name]))
 
 
+@pytest.mark.parametrize("statistic", ["U", "V"])
+def test_more_pairs_than_32_bits_count(statistic):
+    x, y = jax.ShapeDtypeStruct((100_000, 5), jnp.float32), data(2, 3, 5)[1]
+    for score in (EnergyScore(statistic=statistic), KernelScore(cosine, statistic)):
+        assert jax.eval_shape(lambda x, s=score: s.total(x, y), x).shape == ()
+        assert jax.eval_shape(lambda x, s=score: s(x, y), x).shape == (3,)
+    unbiased = statistic == "U"
+    for distance in (energy_distance, lambda x, z, **settings: mmd(x, z, cosine, **settings)):
+        result = jax.eval_shape(lambda x, f=distance: f(x, x, unbiased=unbiased), x)
+        assert result.shape == ()
+
+
 def test_distances_refuse():
     x = np.zeros((3, 2))
     with pytest.raises(ValueError, match=r"two samples of shapes .* got \(3, 2\) and \(3,\)"):

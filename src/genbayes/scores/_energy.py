@@ -69,8 +69,8 @@ class EnergyScore(AbstractScore):
         """The V-statistic."""
         return EnergyScore(self.beta, "V")
 
-    def _pairs(self, m: int) -> int:
-        return m * (m - 1) if self.statistic == "U" else m * m  # a draw's own distance is 0
+    def _pairs(self, m: int) -> float:
+        return float(m * (m - 1) if self.statistic == "U" else m * m)  # own distances are 0
 
     def _estimates(
         self, simulations: Simulations, observations: Observations, theta: Theta | None
@@ -119,7 +119,8 @@ def energy_distance(
     power = DistancePower(beta)
     m, n = x.shape[0], y.shape[0]
     less = 1 if unbiased else 0
-    spread = within(power, x) / (m * (m - less)) + within(power, y) / (n * (n - less))
+    # floats, because a whole number of pairs soon exceeds 32 bits
+    spread = within(power, x) / float(m * (m - less)) + within(power, y) / float(n * (n - less))
     return 2 / (m * n) * between(power, x, y) - spread
 
 

@@ -129,7 +129,7 @@ def mmd(
     kernel = as_kernel(kernel)
     x, y = two_samples(x, y, 2 if unbiased else 1)
     m, n = x.shape[0], y.shape[0]
-    cross = between(kernel, x, y) / (m * n)
+    cross = between(kernel, x, y) / float(m * n)
     parts = _mean_within(kernel, x, unbiased) + _mean_within(kernel, y, unbiased)
     return parts - 2 * cross
 
@@ -138,5 +138,5 @@ def _mean_within(kernel: AbstractKernel, x: Array, unbiased: bool) -> Scalar:
     m = x.shape[0]
     pairs = within(kernel, x)
     if unbiased:
-        return pairs / (m * (m - 1))
-    return (pairs + jnp.sum(jax.vmap(kernel)(x, x))) / m**2
+        return pairs / float(m * (m - 1))
+    return (pairs + jnp.sum(jax.vmap(kernel)(x, x))) / float(m**2)
