@@ -146,10 +146,11 @@ class Prior(eqx.Module):
                     f"Parameter {name!r} has shape {d.event_shape}, got a value of shape "
                     f"{value.shape}."
                 )
-            if not bool(jnp.all(d.support(value))) or not bool(jnp.all(jnp.isfinite(value))):
+            support: Any = d.support
+            if not bool(jnp.all(support(value))) or not bool(jnp.all(jnp.isfinite(value))):
                 raise ValueError(
                     f"Parameter {name!r} = {value} lies outside the support of its prior "
-                    f"({d.support}). Choose a point strictly inside."
+                    f"({support}). Choose a point strictly inside."
                 )
             if not bool(jnp.all(jnp.isfinite(biject_to(d.support).inv(value)))):
                 raise ValueError(

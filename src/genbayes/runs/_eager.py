@@ -67,8 +67,9 @@ def _block(
 
 
 def _summed(values: list[np.ndarray]) -> np.ndarray:
-    flags = values[0].dtype == bool
-    return np.sum(values, axis=0, dtype=np.int32) if flags else values[-1]
+    if np.issubdtype(values[0].dtype, np.floating):
+        return values[-1]
+    return np.asarray(np.sum(values, axis=0, dtype=np.int32))
 
 
 def _padded(rows: np.ndarray, capacity: int) -> np.ndarray:

@@ -103,7 +103,7 @@ class Walk:
             return _eager.advance(*args, self.target, first, number, **settings)
         if self.plan.chain_method == "sequential":
             parts = [
-                _program.advance(*_chain(args, c), self.target, first, number, **settings)
+                _program.advance(*_chain(args, c), self.target, first, number, **settings)  # pyright: ignore
                 for c in range(self.plan.num_chains)
             ]
             return jax.tree.map(

@@ -8,6 +8,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._types import Key
@@ -272,9 +273,7 @@ def check_pair(target: Any, sampler: Any) -> None:
 
 def _check_seed(seed: Any) -> None:
     whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
-    if whole or (
-        isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key)
-    ):
+    if whole or (isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key)):
         return
     raise TypeError(f"seed must be a whole number or a key from jax.random.key, got {seed!r}.")
 

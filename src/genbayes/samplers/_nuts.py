@@ -21,7 +21,7 @@ from ._base import AbstractSampler, AbstractWarmup, share
 Density = Callable[[Array], Scalar]
 Metric = Literal["auto", "dense", "diagonal"]
 LARGEST_DENSE = 32  # coordinates up to which a full covariance is learnt
-SHORTEST_WARMUP = 50
+SHORTEST_WARMUP = 10
 
 
 class NUTSState(NamedTuple):
@@ -71,7 +71,7 @@ class AbstractNUTS(AbstractSampler):
     def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> NUTSState:
         rest, noise = self._begin(key, target)
         density = self._density(target, noise)
-        at = hmc.init(jnp.concatenate([u, rest]), density)
+        at: Any = hmc.init(jnp.concatenate([u, rest]), density)
         return NUTSState(u, rest, at.logdensity, at.logdensity_grad, noise)
 
     def step(
@@ -79,8 +79,9 @@ class AbstractNUTS(AbstractSampler):
     ) -> tuple[NUTSState, NUTSInfo]:
         key_trajectory, key_refresh = jax.random.split(key)
         position = jnp.concatenate([state.u, state.rest])
-        at = hmc.HMCState(position, state.log_density, state.gradient)
-        at, info = nuts.build_kernel()(
+        at: Any = hmc.HMCState(position, state.log_density, state.gradient)  # pyright: ignore
+        kernel: Any = nuts.build_kernel()
+        at, info = kernel(
             key_trajectory, at, self._density(target, state.noise), self.step_size,
             self.inverse_mass, self.max_doublings,
         )  # fmt: skip

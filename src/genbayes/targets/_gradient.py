@@ -38,8 +38,8 @@ def _loops(jaxpr: Jaxpr) -> bool:
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         if name in ("scan", "while") and any(
-            jnp.issubdtype(v.aval.dtype, jnp.floating)
-            for v in equation.outvars  # pyright: ignore
+            jnp.issubdtype(getattr(v.aval, "dtype", jnp.int32), jnp.floating)
+            for v in equation.outvars
         ):
             return True
         if any(_loops(sub) for sub in _inner(equation.params)):

@@ -113,7 +113,8 @@ def _quantile(noise: dist.Distribution, uniforms: Array) -> Array:
     if isinstance(noise, dist.Independent | dist.ExpandedDistribution):
         return _quantile(noise.base_dist, uniforms)
     if isinstance(noise, dist.MultivariateNormal):
-        return noise.loc + jnp.einsum("ij,...j->...i", noise.scale_tril, ndtri(uniforms))
+        spread = jnp.einsum("ij,...j->...i", noise.scale_tril, ndtri(uniforms))
+        return jnp.asarray(noise.loc) + spread
     if noise.event_shape:
         raise NotImplementedError(type(noise).__name__)
-    return noise.icdf(uniforms)
+    return jnp.asarray(noise.icdf(uniforms))

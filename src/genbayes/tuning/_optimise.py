@@ -54,7 +54,9 @@ def _climb(target: ScorePosterior, key: Key, steps: int, learning_rate: float) -
         fine = jnp.isfinite(value) & jnp.all(jnp.isfinite(grad))
         updates, moved = adam.update(jnp.where(fine, -grad, 0.0), state, u)
         kept = jax.tree.map(
-            lambda new, old: jnp.where(fine, new, old), (u + updates, moved), (u, state)
+            lambda new, old: jnp.where(fine, new, old),
+            (optax.apply_updates(u, updates), moved),
+            (u, state),
         )
         return kept, None
 
