@@ -14,10 +14,10 @@ DEV := $(VENV)/.dev
 BENCH := $(VENV)/.bench
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-x64 lint format bench clean
+.PHONY: help setup demo test test-slow test-x64 lint format bench bench-samplers clean
 
 help:  ## list these commands
-	@awk -F ':.*## *' '/^[a-z0-9-]+:.*##/ {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## *' '/^[a-z0-9-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(DEV)  ## create .venv and install the package with everything needed to work on it
 
@@ -44,6 +44,9 @@ format: $(DEV)  ## put the code in the common form
 
 bench: $(BENCH)  ## time a step, compilation and the scores, next to plain loops
 	$(RUN)/python -m benchmarks
+
+bench-samplers: $(BENCH)  ## compare all samplers and rewrite the tables of docs/samplers.md (an hour or more)
+	$(RUN)/python -m benchmarks samplers
 
 clean:  ## remove .venv and what tests, builds and the demo left behind
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist src/*.egg-info runs/demo

@@ -1,14 +1,25 @@
-"""All benchmarks: `make bench`, or `python -m benchmarks [step] [scores]`."""
+"""All benchmarks: `make bench`, or `python -m benchmarks [step] [scores] [pm_steps] [samplers]`.
+
+The comparison of samplers takes long and runs only when it is asked for by name; `--quick` makes it
+a reduced one.
+"""
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-MODULES = ("step", "scores")
+MODULES = ("step", "scores", "pm_steps")
+LONG = ("samplers",)  # only by name
+FURTHER = {
+    "start_rows": "From nothing to the first draw.",
+    "sweep_rows": "AdSGLD by integrator, noise, diffusion and step size.",
+    "aim_rows": "What was aimed at.",
+}
 
 
 def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
@@ -23,9 +34,12 @@ def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
 
 def main(wanted: list[str]) -> None:
     """Run the benchmarks that are asked for, or all of them."""
-    unknown = set(wanted) - set(MODULES)
+    quick = "--quick" in wanted
+    wanted = [name for name in wanted if name != "--quick"]
+    unknown = set(wanted) - {*MODULES, *LONG}
     if unknown:
-        sys.exit(f"No benchmark {', '.join(sorted(unknown))}: there are {', '.join(MODULES)}.")
+        there = ", ".join((*MODULES, *LONG))
+        sys.exit(f"No benchmark {', '.join(sorted(unknown))}: there are {there}.")
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print("Medians over interleaved rounds, with quartiles in brackets.\n")
     for name in wanted or MODULES:
@@ -33,9 +47,11 @@ def main(wanted: list[str]) -> None:
             console.print(f"(there is no benchmark of {name})")
             continue
         module = importlib.import_module(f"benchmarks.{name}")
-        show(console, (module.__doc__ or name).splitlines()[0], module.rows())
-        if hasattr(module, "start_rows"):
-            show(console, "From nothing to the first draw.", module.start_rows())
+        settings = {"quick": quick} if "quick" in inspect.signature(module.rows).parameters else {}
+        show(console, (module.__doc__ or name).splitlines()[0], module.rows(**settings))
+        for further, title in FURTHER.items():
+            if hasattr(module, further) and (found := getattr(module, further)()):
+                show(console, title, found)
 
 
 if __name__ == "__main__":
