@@ -16,6 +16,7 @@ class Row(NamedTuple):
     setting: float
     for_prior: float
     prior_draws: int = 10_000
+    slow: bool = False  # takes long to compile: the fast tier checks its shapes alone
 
 
 SAMPLERS = {
@@ -24,6 +25,20 @@ SAMPLERS = {
     "adaptive": Row(lambda x: gb.PseudoMarginal(x, adapt=True), 0.8, 0.8, 20_000),
     "badodab": Row(lambda x: gb.AdSGLD(x, diffusion=1.0), 0.1, 0.2),
     "euler": Row(lambda x: gb.AdSGLD(x, diffusion=1.0, integrator="euler"), 0.1, 0.04, 20_000),
+    "automatic diffusion": Row(lambda x: gb.AdSGLD(x), 0.1, 0.2),
+    "sgld": Row(lambda x: gb.SGLD(x), 0.05, 0.05, 40_000),
+    "sghmc": Row(lambda x: gb.SGHMC(x, friction=1.0), 0.1, 0.1, 20_000, slow=True),
+    "frozen nuts": Row(lambda x: gb.FrozenNUTS(target_acceptance=x), 0.8, 0.8, 1000, slow=True),
+    "joint nuts": Row(
+        lambda x: gb.PseudoMarginalNUTS(target_acceptance=x), 0.8, 0.8, 1000, slow=True
+    ),
+    "alternating nuts": Row(
+        lambda x: gb.PseudoMarginalNUTS(noise="groups", groups=2, target_acceptance=x),
+        0.8,
+        0.8,
+        1000,
+        slow=True,
+    ),  # fmt: skip
 }
 
 TRACES = [0]

@@ -23,7 +23,11 @@ from genbayes.samplers import AbstractSampler
 ROOT = Path(__file__).parents[2]
 PLAN = {"num_samples": 60, "num_warmup": 30, "num_chains": 2, "seed": 3, "start": "zero"}
 
-every_sampler = pytest.mark.parametrize("name", SAMPLERS)
+every_sampler = pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if row.slow else []) for n, row in SAMPLERS.items()],
+)
+every_shape = pytest.mark.parametrize("name", SAMPLERS)
 
 
 def make(name: str) -> AbstractSampler:
@@ -66,7 +70,7 @@ def test_the_table_holds_every_kind_of_sampler_that_walks():
     assert {gb.PseudoMarginal, gb.AdSGLD} <= kinds
 
 
-@every_sampler
+@every_shape
 def test_init_and_step_have_the_common_signature(name):
     sampler = make(name)
     assert list(inspect.signature(sampler.init).parameters) == ["key", "target", "u"]
@@ -77,7 +81,7 @@ def test_init_and_step_have_the_common_signature(name):
         assert list(inspect.signature(warmup.step).parameters) == ["key", "target", "state"]
 
 
-@every_sampler
+@every_shape
 @pytest.mark.parametrize("x64", [False, True], ids=["float32", "float64"])
 def test_a_step_keeps_shapes_and_precision(name, x64):
     with jax.enable_x64(x64):
@@ -95,7 +99,7 @@ def test_a_step_keeps_shapes_and_precision(name, x64):
     assert all(value.shape == () for value in info), "infos are single numbers"
 
 
-@every_sampler
+@every_shape
 def test_repr_can_be_pasted(name):
     sampler = make(name)
     assert eval(repr(sampler), {type(sampler).__name__: type(sampler)}) == sampler
@@ -174,7 +178,7 @@ def test_thinning_is_subsampling(name, uninterrupted):
     assert_same_chains(thinned.unconstrained, uninterrupted.unconstrained[:, 2::3])
     for key, value in thinned.info.items():
         whole = uninterrupted.info[key]
-        if whole.dtype == bool:  # flags are counted over the steps between
+        if whole.dtype.kind in "bi":  # flags and counts are summed over the steps between
             np.testing.assert_array_equal(value, whole.reshape(2, 20, 3).sum(axis=2))
         else:
             np.testing.assert_allclose(value, whole[:, 2::3], rtol=2e-3, atol=2e-3)

@@ -18,10 +18,14 @@ def _record(u: Array, info: Any) -> PyTree:
     return {"u": u, "info": info._asdict()}
 
 
+def _count(flags: Array) -> Array:
+    return jnp.sum(flags, axis=0, dtype=jnp.int32)
+
+
 def _block(
     walker: Walker, target: ScorePosterior, key: Key, state: PyTree, first: Array, thinning: int
 ) -> tuple[PyTree, PyTree]:
-    """`thinning` steps and one record: flags are counted over the block, numbers are the last."""
+    """`thinning` steps and one record: flags and counts are summed over the block, numbers are the last."""
 
     def one(state: PyTree, t: Array) -> tuple[PyTree, PyTree]:
         state, info = walker.step(jax.random.fold_in(key, t), target, state)
@@ -31,7 +35,7 @@ def _block(
         return one(state, first)
     state, records = jax.lax.scan(one, state, first + jnp.arange(thinning, dtype=first.dtype))
     last = jax.tree.map(
-        lambda r: jnp.sum(r, axis=0, dtype=jnp.int32) if r.dtype == bool else r[-1], records
+        lambda r: r[-1] if jnp.issubdtype(r.dtype, jnp.floating) else _count(r), records
     )
     return state, last
 

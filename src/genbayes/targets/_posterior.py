@@ -148,9 +148,7 @@ class ScorePosterior(eqx.Module):
             return jnp.zeros((0, self.prepared.values.shape[1]), self.prepared.values.dtype)
         return simulator.features(simulator.simulate_from(theta, noise.simulator))
 
-    def _value(
-        self, u: Unconstrained, theta: Theta, features: Array, rows: Array | None
-    ) -> Scalar:
+    def _value(self, u: Unconstrained, theta: Theta, features: Array, rows: Array | None) -> Scalar:
         prepared, scale = self.prepared, 1.0
         if rows is not None:
             prepared = self.score.prepare(self.prepared.values[rows])
