@@ -78,7 +78,7 @@ def frozen_job(model: str, quick: bool) -> Job:
 
     m = 1024 if model == "univariate" else 512
     return Job(
-        "FrozenNUTS()", gb.FrozenNUTS(), 1000 if quick else 3000, 300 if quick else 500,
+        "FrozenNUTS()", gb.FrozenNUTS(), 600 if quick else 3000, 300 if quick else 500,
         4 if quick else 8, num_simulations=m,
     )  # fmt: skip
 
@@ -89,7 +89,8 @@ def jobs(model: str, n: int, quick: bool) -> Iterator[Job]:
 
     uni = model == "univariate"
     length = (60_000 if uni else 12_000) * (1 if quick else 5)
-    metropolis = {"num_samples": length // 10, "num_warmup": length // 5, "thinning": 10}
+    half = length // 2 if quick else length
+    metropolis = {"num_samples": half // 10, "num_warmup": half // 5, "thinning": 10}
     for groups in (100,) if quick else (100, 500):
         sampler = gb.PseudoMarginal(PROPOSAL[n], groups=groups, adapt=True)
         yield Job(f"PseudoMarginal(groups={groups}, adapt=True)", sampler, **metropolis)
@@ -100,7 +101,7 @@ def jobs(model: str, n: int, quick: bool) -> Iterator[Job]:
     yield Job(f"AdSGLD({STEP[n]:g})", gb.AdSGLD(STEP[n]), **langevin)
     h = PUBLISHED_STEP
     euler = gb.AdSGLD(h, diffusion=0.01 / h, integrator="euler", noise="iid")
-    yield Job("AdSGLD, published settings", euler, **langevin)
+    yield Job("AdSGLD, published settings", euler, **metropolis)
     if n < 400 or not quick:
         yield from _extended(uni, quick)
     if not quick:
@@ -234,7 +235,7 @@ class Reweighted:
 def reference(run: Any, target: Any, quick: bool) -> dict[str, Any]:
     """The last rung of a ladder of doubled simulations, and how far each rung moved."""
     uni = target.problem.prior.size == 4
-    keep, most = (250, 16384) if uni else (100, 4096)
+    keep, most = (200, 16384) if uni else (100, 4096)
     points = Reweighted(run, target, keep if quick else 3 * keep)
     m, rungs = target.num_simulations, []
     total, before = 0.0, None

@@ -38,7 +38,7 @@ SAMPLERS = {
         0.8,
         1000,
         slow=True,
-    ),  # fmt: skip
+    ),
 }
 
 TRACES = [0]

@@ -106,15 +106,15 @@ class TestBiasAgainstStepSize:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
-        ("integrator", "steps", "ratio"),
-        [("euler", (0.2, 0.1), 2.0), ("badodab", (0.6, 0.4), 2.25)],
+        ("integrator", "steps", "ratio", "seconds"),
+        [("euler", (0.2, 0.1), 2.0, 1e6), ("badodab", (0.4, 0.2), 4.0, 6e6)],
         ids=["euler: first order", "badodab: second order"],
     )
-    def test_it_shrinks_at_the_expected_order(self, integrator, steps, ratio):
+    def test_it_shrinks_at_the_expected_order(self, integrator, steps, ratio, seconds):
         (coarse, error_coarse), (fine, error_fine) = (
-            self.second_moment_bias(integrator, step, 2e6) for step in steps
+            self.second_moment_bias(integrator, step, seconds) for step in steps
         )
-        assert abs(coarse) > 10 * error_coarse, "no bias to see"
+        assert abs(coarse) > 8 * error_coarse, "no bias to see"
         found, error = (
             coarse / fine,
             4 * abs(coarse / fine) * np.hypot(error_coarse / coarse, error_fine / fine),

@@ -25,7 +25,7 @@ def _count(flags: Array) -> Array:
 def _block(
     walker: Walker, target: ScorePosterior, key: Key, state: PyTree, first: Array, thinning: int
 ) -> tuple[PyTree, PyTree]:
-    """`thinning` steps and one record: flags and counts are summed over the block, numbers are the last."""
+    """`thinning` steps and one record: flags and counts are summed, numbers are the last."""
 
     def one(state: PyTree, t: Array) -> tuple[PyTree, PyTree]:
         state, info = walker.step(jax.random.fold_in(key, t), target, state)

@@ -116,7 +116,19 @@ class FrozenNUTS(AbstractNUTS):
 
 
 def freezing_error(u: np.ndarray) -> np.ndarray | None:
-    """How far the means of chains lie apart beyond Monte Carlo error, in posterior sds, `(p,)`."""
+    """How far the means of chains lie apart beyond Monte Carlo error, in posterior sds, `(p,)`.
+
+    It needs two chains at least, and is `None` for fewer; `u` is `(chain, draw, p)`.
+
+    ```python
+    >>> from genbayes.samplers import freezing_error
+    >>> rng = np.random.default_rng(0)
+    >>> alike, apart = rng.normal(size=(2, 1000, 1)), np.array([0.0, 1.0])[:, None, None]
+    >>> bool(freezing_error(alike) < 0.1), bool(freezing_error(alike + apart) > 0.5)
+    (True, True)
+
+    ```
+    """
     from .._convergence import ess_mean
 
     chains, draws, size = u.shape

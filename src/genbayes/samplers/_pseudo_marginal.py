@@ -52,7 +52,7 @@ class PseudoMarginal(AbstractSampler):
     ```python
     >>> import genbayes as gb
     >>> gb.PseudoMarginal(0.5, groups=50)
-    PseudoMarginal(proposal_scale=0.5, groups=50, adapt=False)
+    PseudoMarginal(proposal_scale=0.5, groups=50)
 
     ```
     """
