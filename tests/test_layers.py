@@ -24,7 +24,8 @@ LAYERS = (
     ("scores",),
     ("tasks",),
     ("problem",),
-    ("kernels", "_tree", "_table", "_convergence"),
+    ("_result",),
+    ("kernels", "_tree", "_table", "_convergence", "_figure"),
     ("_checks",),
     ("_types",),
 )

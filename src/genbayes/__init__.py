@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from . import diagnostics as diagnostics
     from . import kernels as kernels
     from . import plots as plots
     from . import problem as problem
@@ -73,6 +74,7 @@ _STAGES = {
         "PseudoMarginalNUTS",
     ),
     "runs": ("Run", "load", "resume", "sample"),
+    "diagnostics": (),
     "plots": (),
     "reports": ("report",),
     "tasks": (),

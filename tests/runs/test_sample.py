@@ -343,3 +343,11 @@ def test_a_run_in_double_precision_stays_in_it():
     assert run.unconstrained.dtype == np.float64
     assert run.draws["mean"].dtype == np.float64
     assert run.info["log_density"].dtype == np.float64
+
+
+def test_a_run_from_disk_asks_for_its_target(made_run):
+    run = made_run()
+    with pytest.raises(ValueError, match="was read from disk does not hold its target"):
+        run.need_target()
+    target = small_target()
+    assert run.need_target(target) is target

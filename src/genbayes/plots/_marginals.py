@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ._figure import COLOURS, INK, legend, panels
+from .._figure import COLOURS, INK, legend, panels
 from ._series import Runs, Series, as_series, true_values
 
 MOST_BINS = 60

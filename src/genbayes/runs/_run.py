@@ -57,6 +57,16 @@ class Run:
         """Mean, sd, interval, Monte Carlo error, effective sample size, R-hat; cost; warnings."""
         return summarise(self)
 
+    def need_target(self, target: ScorePosterior | None = None) -> ScorePosterior:
+        """The target of this run: the one given, or the one that it was drawn from."""
+        found = target if target is not None else self.target
+        if found is None:
+            raise ValueError(
+                "A run that was read from disk does not hold its target, because functions are not "
+                "stored: give the one it was drawn from, as target=..."
+            )
+        return found
+
     def to_xarray(self) -> xr.DataTree:
         """An `xarray.DataTree` in the ArviZ schema."""
         groups = {

@@ -1,0 +1,1 @@
+"""Diagnostics: whether the answer is right, from runs and their targets."""
