@@ -1,5 +1,7 @@
 """Summaries against ArviZ, which computes the same diagnostics in its own code."""
 
+from dataclasses import replace
+
 import arviz
 import numpy as np
 import pytest
@@ -158,3 +160,11 @@ def test_a_file_of_another_library_is_refused(tmp_path):
     )
     with pytest.raises(ValueError, match=r"was not written by genbayes: use xarray.open_datatree"):
         gb.load(tmp_path / "other.nc")
+
+
+def test_weights_are_those_of_the_info_and_sum_to_one(made_run):
+    run = made_run(chains=2, draws=3)
+    assert run.weights is None
+    log_weight = np.log(np.arange(1.0, 7.0)).reshape(2, 3) + 1000
+    weighted = replace(run, info=run.info | {"log_weight": log_weight})
+    np.testing.assert_allclose(weighted.weights, np.arange(1.0, 7.0).reshape(2, 3) / 21)

@@ -57,6 +57,18 @@ class Run:
         """Mean, sd, interval, Monte Carlo error, effective sample size, R-hat; cost; warnings."""
         return summarise(self)
 
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Weights `(chain, draw)` that sum to one over all draws; `None` where all are equal.
+
+        Whatever averages over draws must use them: a weighted sampler has `log_weight` in `info`.
+        """
+        if "log_weight" not in self.info:
+            return None
+        log_weight = np.asarray(self.info["log_weight"], float)
+        weight = np.exp(log_weight - log_weight.max())
+        return weight / weight.sum()
+
     def need_target(self, target: ScorePosterior | None = None) -> ScorePosterior:
         """The target of this run: the one given, or the one that it was drawn from."""
         found = target if target is not None else self.target
