@@ -298,9 +298,9 @@ def test_ctrl_c_keeps_the_draws_and_says_how_to_go_on():
     (kept,) = [line.split() for line in out.splitlines() if line.startswith("kept")]
     assert int(kept[1]) > 0
     assert kept[2] == "INTERRUPTED"
-    assert "The run was interrupted from the keyboard." in out
-    assert f"{int(kept[1]):,} draws of each chain are kept" in out
-    assert "Go on with genbayes.resume(run)" in out
+    assert "The run was interrupted from the keyboard." in error
+    assert f"{int(kept[1]):,} draws of each chain are kept" in error
+    assert "Go on with genbayes.resume(run)" in error
     assert "resumed True" in out
 
 

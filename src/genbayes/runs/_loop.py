@@ -51,7 +51,10 @@ class Walk:
 
     def begin(self, start: Any) -> None:
         """Put every chain on its starting point."""
-        u = starting_points(self.target, start, self.keys.start)
+        self.begin_at(starting_points(self.target, start, self.keys.start))
+
+    def begin_at(self, u: Array) -> None:
+        """Put the chains at `u`, `(chain, p)`."""
         program = _program if self.target.traceable else _eager
         self.state = program.begin(self.walker, self.target, self.keys.init, u)
         self.cost.simulator_calls += 2 * self.plan.num_chains * self._per_estimate

@@ -22,6 +22,7 @@ class Outcome(enum.Enum):
     MIN_ESS = "The run stopped because its effective sample size was reached (min_ess)."
     DIVERGED = "The run stopped because it refused too many steps."
     HALVED = "The run is to begin again with half the step size."
+    FAILED = "The run was ended by an error."
     RUNNING = "The run is going on, or was cut off."
 
     @property

@@ -1,12 +1,10 @@
 """What was run: everything a stored result needs to explain itself."""
 
 import hashlib
-import inspect
 import os
 import platform
 import sys
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -17,20 +15,10 @@ import numpy as np
 
 from ..samplers import AbstractSampler
 from ..targets import ScorePosterior
+from ._fingerprint import fingerprint
+from ._lock import now
 
 LIBRARIES = ("genbayes", "jax", "jaxlib", "numpyro", "blackjax", "equinox", "numpy")
-
-
-def source_hash(fn: Callable[..., Any] | None) -> str:
-    """A hash of a function's source text, or of its bytecode where there is no text."""
-    fn = getattr(fn, "func", fn)  # functools.partial
-    target = fn if inspect.isroutine(fn) or inspect.isclass(fn) else type(fn)
-    try:
-        text = inspect.getsource(target).encode()
-    except (OSError, TypeError):
-        code = getattr(target, "__code__", None)
-        text = code.co_code + repr(code.co_names).encode() if code is not None else b"?"
-    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def function_name(fn: Any) -> str:
@@ -68,27 +56,46 @@ def describe_target(target: ScorePosterior) -> dict[str, Any]:
     fn = getattr(simulator, "fn", None)
     return {
         "prior": target.problem.prior.describe(),
+        "prior_hash": fingerprint(target.problem.prior),
         "simulator": None if simulator is None else type(simulator).__name__,
         "simulator_function": None if fn is None else function_name(fn),
-        "simulator_hash": None if fn is None else source_hash(fn),
+        "simulator_hash": None if simulator is None else fingerprint(simulator),
         "observations_shape": list(target.problem.observations.shape),
         "observations_hash": data_hash(target.problem.observations),
         "score": describe_module(target.score),
+        "score_hash": fingerprint(target.score),
         "weight": float(target.weight),
         "num_simulations": target.num_simulations,
         "batch_size": target.batch_size,
     }
 
 
-def describe_run(target: ScorePosterior, sampler: AbstractSampler, seed: Any) -> dict[str, Any]:
+def describe_start(start: Any) -> Any:
+    """Where chains start: a word, a point, or the tuner that finds one."""
+    if isinstance(start, Mapping):
+        return {str(name): np.asarray(value).tolist() for name, value in start.items()}
+    if isinstance(start, eqx.Module):
+        return describe_module(start)
+    return start if isinstance(start, str) else type(start).__name__
+
+
+def describe_run(
+    target: ScorePosterior,
+    sampler: AbstractSampler,
+    seed: Any,
+    start: Any = "prior",
+    notes: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Everything about a run that is known before it starts."""
     seed = int(seed) if isinstance(seed, (int, np.integer)) else jax.random.key_data(seed).tolist()
     return {
         "target": describe_target(target),
         "sampler": describe_module(sampler),
         "seed": seed,
+        "start": describe_start(start),
+        "notes": dict(notes or {}),
         "precision": 8 * jnp.zeros(()).dtype.itemsize,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "started": now(),
         "command": list(sys.argv),
         "versions": {name: version(name) for name in LIBRARIES}
         | {"python": platform.python_version()},

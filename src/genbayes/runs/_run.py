@@ -145,6 +145,16 @@ def _attributes(run: Run) -> dict[str, Any]:
 
 def run_from_netcdf(path: Path) -> Run:
     """A run as `Run.save` wrote it."""
+    try:
+        return _read_netcdf(path)
+    except (OSError, KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a run ({type(error).__name__}: {error}). Expected the "
+            "folder of a run, or a file that Run.save wrote and that is whole."
+        ) from error
+
+
+def _read_netcdf(path: Path) -> Run:
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         attributes = dict(tree.attrs)
         if attributes.get("inference_library") != "genbayes":

@@ -1,7 +1,10 @@
 """`sample`: validate, prepare, loop, collect."""
 
+import contextlib
 import copy
+import shlex
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +45,7 @@ def sample(
     max_simulations: int | None = None,
     min_ess: float | None = None,
     on_divergence: str = "refuse",
+    notes: Mapping[str, Any] | None = None,
 ) -> Run:
     """Draw from a target.
 
@@ -62,9 +66,11 @@ def sample(
     - `thinning`: keep every so many-th draw; flags in `info` are counted over those between.
     - `chain_method`: `"vectorized"` (one program), `"parallel"` (over devices), `"sequential"`.
     - `progress`: draw a bar on standard error.
-    - `max_seconds`, `max_simulations`, `min_ess`: stop before, with a valid run.
+    - `max_seconds`, `max_simulations`, `min_ess`: stop before, with a valid run. They are totals
+        of the run, also where it is resumed.
     - `on_divergence`: `"refuse"` does not take a step whose estimate is not finite, and counts it;
         `"halve"` begins the whole run again with half the step size.
+    - `notes`: anything that JSON can hold, kept in the run's provenance.
 
     The key of step t of chain c is a function of the seed, c and t alone: neither chunks nor
     interruptions nor other chains change a draw. Ctrl-C keeps what was drawn.
@@ -92,10 +98,10 @@ def sample(
     _check_seed(seed)
     remarks = [] if why is None else [f"Sampler chosen: {why}."]
     for _ in range(MOST_HALVINGS):
-        provenance = describe_run(target, sampler, seed)
+        provenance = describe_run(target, sampler, seed, start, notes)
         walk = Walk(target, sampler, plan, seed)
         walk.begin(start)
-        sink = Sink(_create_store(store, provenance, plan, sampler, target))
+        sink = Sink(_create_store(store, provenance, plan, sampler, target, remarks))
         run = go(walk, sink, target, sampler, provenance, progress, remarks)
         if run.status.outcome is not Outcome.HALVED:
             return run
@@ -130,19 +136,26 @@ def go(
 ) -> Run:
     """Walk, and collect what there is, whatever happens."""
     bar = reporter(progress, walk.plan.num_steps, walk.plan.num_warmup, walk.step)
-    outcome = Outcome.RUNNING
+    outcome = Outcome.FAILED
     try:
+        _begin_session(sink)
         sink.commit(walk)
         outcome = walk_on(walk, sink, bar)
+        status = _status(walk, sink, sampler, outcome, remarks)
+        _end_session(walk, sink, status)
+    except BaseException as error:
+        _note_failure(walk, sink, error, remarks)
+        raise
     finally:
         bar.close({Outcome.COMPLETE: "done"}.get(outcome, outcome.name.lower()))
-        status = _status(walk, sink, sampler, outcome, remarks)
-        _close_store(walk, sink, status)
+        if sink.store is not None:
+            sink.store.close()
     run = _collect(walk, sink, target, sampler, provenance, status)
     if outcome is Outcome.INTERRUPTED and progress:
         print(
             f"\n{outcome.value} {run.unconstrained.shape[1]:,} draws of each chain are kept. "
-            f"{_how_to_go_on(run)}"
+            f"{_how_to_go_on(run)}",
+            file=sys.stderr,
         )
     return run
 
@@ -212,6 +225,11 @@ def resume(
     """
     stops = {"max_seconds": max_seconds, "max_simulations": max_simulations, "min_ess": min_ess}
     if not isinstance(run, Run):
+        if target is None:
+            raise ValueError(
+                f"The simulator of a stored run is not stored: give the target that {run} was "
+                "begun with, as resume(path, target)."
+            )
         from ._stored import resume_stored
 
         return resume_stored(
@@ -306,8 +324,11 @@ def _stands(walk: Walk) -> Mapping[str, Any]:
 
 
 def _how_to_go_on(run: Run) -> str:
-    where = "run" if run.path is None else repr(str(run.path))
-    return f"Go on with genbayes.resume({where})."
+    if run.path is None:
+        return "Go on with genbayes.resume(run)."
+    if "file" in run.provenance.get("notes", {}):
+        return f"Go on with  genbayes resume {shlex.quote(str(run.path))}"
+    return f"Go on with genbayes.resume({str(run.path)!r}, target)."
 
 
 def _create_store(
@@ -316,18 +337,41 @@ def _create_store(
     plan: Plan,
     sampler: AbstractSampler,
     target: ScorePosterior,
+    remarks: list[str],
 ) -> Any:
     if store is None:
         return None
     from ._stored import create
 
-    return create(Path(store), provenance, plan, sampler, target)
+    return create(Path(store), provenance, plan, sampler, target, remarks)
 
 
-def _close_store(walk: Walk, sink: Sink, status: Status) -> None:
+def _begin_session(sink: Sink) -> None:
+    if sink.store is not None:
+        from ._stored import begin_session
+
+        begin_session(sink.store)
+
+
+def _end_session(walk: Walk, sink: Sink, status: Status) -> None:
+    if sink.store is not None:
+        from ._stored import end_session
+
+        sink.commit(walk)
+        end_session(sink.store, status, walk.cost)
+
+
+def _note_failure(walk: Walk, sink: Sink, error: BaseException, remarks: list[str]) -> None:
+    """Say in the stored run what ended it, if that can still be written.
+
+    Nothing is committed: the error may have come between a step and the keeping of its draw.
+    """
     if sink.store is None:
         return
-    sink.commit(walk)
-    sink.store.update_manifest(status=status.to_dict())
-    sink.store.log(str(status))
-    sink.store.close()
+    from ._stored import end_session
+
+    outcome = Outcome.INTERRUPTED if isinstance(error, KeyboardInterrupt) else Outcome.FAILED
+    what = f"{type(error).__name__}: {error}" if outcome is Outcome.FAILED else ""
+    with contextlib.suppress(Exception):
+        status = Status(outcome, (what,) if what else (), tuple(remarks))
+        end_session(sink.store, status, walk.cost)
