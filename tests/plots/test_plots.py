@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import genbayes as gb
-from genbayes.plots._marginals import bin_edges
+from genbayes.plots._density import bin_edges
 from genbayes.plots._series import coordinates
 
 
@@ -94,7 +94,7 @@ def test_number_of_bins_is_bounded(num_draws):
 REFUSED = {
     "nothing": ([], ValueError, "expected a run, or several, got none"),
     "a path": ("runs/demo", TypeError, "got str. Read a stored run with genbayes.load"),
-    "a list of numbers": ([1.0], TypeError, "got float for 'run 1'"),
+    "a list of numbers": ([1.0], TypeError, "got float for 'posterior 1'"),
     "a mapping of paths": ({"a": "runs/a"}, TypeError, "got str for 'a'"),
 }
 

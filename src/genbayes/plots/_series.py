@@ -1,26 +1,44 @@
-"""What is to be drawn: each scalar coordinate of each run, under the run's label."""
+"""What is to be drawn: each scalar coordinate of each posterior, under the posterior's label."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import xarray as xr
 
 from ..runs import Run
 
-Runs: TypeAlias = Run | Sequence[Run] | Mapping[str, Run]
+# Any: an `InferenceData` of ArviZ, which is not imported for its name
+Posterior: TypeAlias = Run | xr.DataTree | xr.Dataset | Any
+Runs: TypeAlias = Posterior | Sequence[Posterior] | Mapping[str, Posterior]
+
+EXPECTED = (
+    "Expected a Run, an ArviZ object or an xarray.DataTree with a group `posterior`, a list of "
+    "them, or a mapping from label to one"
+)
 
 
 @dataclass(frozen=True)
 class Series:
-    """One run: its label, and its draws `(chain, draw)` by the name of the coordinate."""
+    """One posterior: its label, its draws `(chain, draw)` by the name of the coordinate.
+
+    `weights` are `(chain, draw)` and sum to one, or `None` where all draws count the same; `run`
+    is the `Run` that it came from, if it came from one.
+    """
 
     label: str
     draws: dict[str, np.ndarray]
+    weights: np.ndarray | None = None
+    run: Run | None = None
+
+    def flat_weights(self) -> np.ndarray | None:
+        """The weights of all draws, in the order of `ravel`."""
+        return None if self.weights is None else self.weights.ravel()
 
 
-def as_mapping(runs: Runs) -> dict[str, Run]:
-    """One run or several, by label; a run without one is labelled by its sampler.
+def as_mapping(runs: Runs) -> dict[str, Posterior]:
+    """One posterior or several, by label; a run without one is labelled by its sampler.
 
     ```python
     >>> import genbayes as gb
@@ -33,29 +51,28 @@ def as_mapping(runs: Runs) -> dict[str, Run]:
 
     ```
     """
-    if isinstance(runs, Run):
+    if _is_posterior(runs):
         runs = [runs]
     labelled = dict(runs) if isinstance(runs, Mapping) else _label_by_sampler(runs)
     if not labelled:
         raise ValueError("There is nothing to draw: expected a run, or several, got none.")
-    for label, run in labelled.items():
-        if not isinstance(run, Run):
+    for label, posterior in labelled.items():
+        if not _is_posterior(posterior):
             raise TypeError(
-                f"Expected a Run, a list of them or a mapping from label to Run, got "
-                f"{type(run).__name__} for {label!r}. Read a stored run with genbayes.load(path)."
+                f"{EXPECTED}, got {type(posterior).__name__} for {label!r}. Read a stored run "
+                "with genbayes.load(path)."
             )
-    return labelled
+    return {str(label): posterior for label, posterior in labelled.items()}
 
 
-def _label_by_sampler(runs: Any) -> dict[str, Run]:
+def _label_by_sampler(runs: Any) -> dict[str, Posterior]:
     if not isinstance(runs, Sequence) or isinstance(runs, str):
         raise TypeError(
-            "Expected a Run, a list of them or a mapping from label to Run, got "
-            f"{type(runs).__name__}. Read a stored run with genbayes.load(path)."
+            f"{EXPECTED}, got {type(runs).__name__}. Read a stored run with genbayes.load(path)."
         )
-    labelled: dict[str, Run] = {}
+    labelled: dict[str, Posterior] = {}
     for number, run in enumerate(runs, 1):
-        label = sampler_name(run) if isinstance(run, Run) else f"run {number}"
+        label = sampler_name(run) if isinstance(run, Run) else f"posterior {number}"
         labelled[f"{label} ({number})" if label in labelled else label] = run
     return labelled
 
@@ -65,16 +82,67 @@ def sampler_name(run: Run) -> str:
     return str(run.provenance.get("sampler", "run")).split("(")[0]
 
 
-def as_series(runs: Runs) -> list[Series]:
-    """The draws of all runs, coordinate by coordinate."""
-    series = [Series(label, coordinates(run.draws)) for label, run in as_mapping(runs).items()]
+def _is_posterior(x: Any) -> bool:
+    return isinstance(x, (Run, xr.DataTree, xr.Dataset)) or _group(x, "posterior") is not None
+
+
+def _group(x: Any, name: str) -> xr.Dataset | None:
+    """A group of a `DataTree`, or of an `InferenceData`, which gives it as an attribute."""
+    if isinstance(x, xr.DataTree):
+        return x[name].to_dataset() if name in x.children else None
+    if isinstance(x, (str, bytes, list, tuple, dict)):
+        return None
+    found = getattr(x, name, None)
+    return found if isinstance(found, xr.Dataset) else None
+
+
+def as_series(runs: Runs, parameters: Sequence[str] | None = None) -> list[Series]:
+    """The draws of all posteriors, coordinate by coordinate; of `parameters` alone, if given."""
+    series = [_series(label, posterior) for label, posterior in as_mapping(runs).items()]
     for one in series:
         if not one.draws or next(iter(one.draws.values())).shape[1] == 0:
             raise ValueError(
                 f"The run {one.label!r} holds no draws yet: nothing can be drawn. Go on with "
                 "genbayes.resume(run)."
             )
-    return series
+    return series if parameters is None else [_only(one, parameters) for one in series]
+
+
+def _series(label: str, posterior: Posterior) -> Series:
+    if isinstance(posterior, Run):
+        return Series(label, coordinates(posterior.draws), posterior.weights, posterior)
+    found = posterior if isinstance(posterior, xr.Dataset) else _group(posterior, "posterior")
+    if found is None or not {"chain", "draw"} <= set(found.dims):
+        raise ValueError(
+            f"{label!r} has no group `posterior` with the dimensions `chain` and `draw`, which "
+            "ArviZ and Run.to_xarray() write; without them draws cannot be told from parameters."
+        )
+    found = found.transpose("chain", "draw", ...)
+    draws = {str(name): np.asarray(x.values) for name, x in found.data_vars.items()}
+    return Series(label, coordinates(draws), _weights(posterior))
+
+
+def _weights(posterior: Any) -> np.ndarray | None:
+    stats = _group(posterior, "sample_stats")
+    if stats is None or "log_weight" not in stats:
+        return None
+    log_weight = np.asarray(stats["log_weight"].transpose("chain", "draw").values, float)
+    weight = np.exp(log_weight - log_weight.max())
+    return weight / weight.sum()
+
+
+def _only(one: Series, parameters: Sequence[str]) -> Series:
+    """Coordinates by label (`b[0]`) or all of a parameter (`b`), in the order asked for."""
+    wanted: dict[str, np.ndarray] = {}
+    for name in [parameters] if isinstance(parameters, str) else parameters:
+        found = {k: x for k, x in one.draws.items() if name in (k, k.split("[")[0])}
+        if not found:
+            raise ValueError(
+                f"{one.label!r} has no parameter {name!r}. It has: {', '.join(list(one.draws)[:9])}"
+                + (", ..." if len(one.draws) > 9 else ".")
+            )
+        wanted |= found
+    return Series(one.label, wanted, one.weights, one.run)
 
 
 def coordinates(draws: Mapping[str, Any]) -> dict[str, np.ndarray]:

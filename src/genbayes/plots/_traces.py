@@ -1,35 +1,39 @@
 """Traces: where the chains went."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .._figure import COLOURS, INK, legend, panels
+from ._save import stamp
 from ._series import Runs, Series, as_series
 
 MOST_POINTS = 1500  # of a line: more cannot be told apart
 
 
-def traces(runs: Runs) -> Figure:
+def traces(runs: Runs, *, parameters: Sequence[str] | None = None) -> Figure:
     """Each parameter against the number of the draw, one line for each chain.
 
     Long chains are thinned for display; the label of the axis says how.
 
-    **Arguments:** `runs`: a `Run`, a list of runs, or a mapping from label to run.
+    **Arguments:** `runs`, a `Run`, an ArviZ object or an `xarray.DataTree`, a list of them, or a
+    mapping from label to one; `parameters`, those to show.
 
     **Returns:** a `matplotlib.figure.Figure`.
 
     ```python
-    >>> import genbayes as gb
-    >>> problem = gb.tasks.normal_location().problem()
-    >>> target = gb.ScorePosterior(problem, gb.EnergyScore(), num_simulations=100)
-    >>> run = gb.sample(target, gb.PseudoMarginal(0.5), num_samples=200, progress=False)
+    >>> import genbayes as gb, numpy as np, xarray as xr
+    >>> draws = np.random.default_rng(0).normal(size=(2, 100))
+    >>> run = xr.Dataset({"A": (("chain", "draw"), draws), "B": (("chain", "draw"), draws**2)})
     >>> len(gb.plots.traces(run).axes)
-    1
+    2
 
     ```
     """
-    series = as_series(runs)
+    series = as_series(runs, parameters)
+    refuse_weights(series, "A trace")
     names = list(series[0].draws)
     figure, axes = panels(names, columns=2, size=(5.2, 1.7))
     for ax, name in zip(axes, names, strict=False):
@@ -39,7 +43,17 @@ def traces(runs: Runs) -> Figure:
     text = "draw" if every == 1 else f"draw (one in {every} is shown)"
     for ax in axes[-2:]:
         ax.set_xlabel(text, color=INK, fontsize=9)
-    return figure
+    return stamp(figure, "Traces", series)
+
+
+def refuse_weights(series: list[Series], what: str) -> None:
+    """Weighted draws are no chain: what follows a chain in time has nothing to show."""
+    for one in series:
+        if one.weights is not None:
+            raise ValueError(
+                f"{what} follows a chain in time, and the draws of {one.label!r} are weighted "
+                "particles without an order: look at genbayes.plots.marginals."
+            )
 
 
 def _stride(num_draws: int) -> int:
