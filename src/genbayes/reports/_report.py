@@ -75,7 +75,7 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _marginals(runs: dict[str, Run], truth: Mapping[str, Any] | None) -> dict[str, Any]:
+def _marginals(runs: dict[str, Any], truth: Mapping[str, Any] | None) -> dict[str, Any]:
     names, drawn_by = ", ".join(next(iter(runs.values())).draws), " and ".join(runs)
     marked = ", with the true values marked" if truth else ""
     caption = f"Histograms of the draws of {names} by {drawn_by}{marked}."
@@ -92,7 +92,7 @@ def _figure(figure: Figure, caption: str) -> dict[str, Any]:
     return {"svg": inline_svg(figure, plots.INK, caption), "caption": caption}
 
 
-def _section(label: str, run: Run) -> dict[str, Any]:
+def _section(label: str, run: Any) -> dict[str, Any]:
     table = run.summary()
     notes = [note for note in table.notes if not note.startswith("!")]
     return {
