@@ -25,6 +25,13 @@ class Series:
 
     `weights` are `(chain, draw)` and sum to one, or `None` where all draws count the same; `run`
     is the `Run` that it came from, if it came from one.
+
+    ```python
+    >>> import numpy as np
+    >>> Series("mine", {"A": np.zeros((1, 5))}).flat_weights() is None
+    True
+
+    ```
     """
 
     label: str
@@ -41,13 +48,10 @@ def as_mapping(runs: Runs) -> dict[str, Posterior]:
     """One posterior or several, by label; a run without one is labelled by its sampler.
 
     ```python
-    >>> import genbayes as gb
-    >>> target = gb.ScorePosterior(
-    ...     gb.tasks.normal_location().problem(), gb.EnergyScore(), num_simulations=100
-    ... )
-    >>> run = gb.sample(target, gb.PseudoMarginal(0.5), num_samples=10, progress=False)
-    >>> list(as_mapping([run, run]))
-    ['PseudoMarginal', 'PseudoMarginal (2)']
+    >>> import numpy as np, xarray as xr
+    >>> draws = xr.Dataset({"A": (("chain", "draw"), np.zeros((2, 9)))})
+    >>> list(as_mapping([draws, draws]))
+    ['posterior 1', 'posterior 2']
 
     ```
     """
@@ -97,7 +101,16 @@ def _group(x: Any, name: str) -> xr.Dataset | None:
 
 
 def as_series(runs: Runs, parameters: Sequence[str] | None = None) -> list[Series]:
-    """The draws of all posteriors, coordinate by coordinate; of `parameters` alone, if given."""
+    """The draws of all posteriors, coordinate by coordinate; of `parameters` alone, if given.
+
+    ```python
+    >>> import numpy as np, xarray as xr
+    >>> draws = xr.Dataset({"A": (("chain", "draw"), np.zeros((2, 9)))})
+    >>> as_series({"theirs": draws})[0].draws["A"].shape
+    (2, 9)
+
+    ```
+    """
     series = [_series(label, posterior) for label, posterior in as_mapping(runs).items()]
     for one in series:
         if not one.draws or next(iter(one.draws.values())).shape[1] == 0:
@@ -165,7 +178,14 @@ def coordinates(draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def true_values(truth: Mapping[str, Any] | None) -> dict[str, float]:
-    """True parameters by the same labels."""
+    """True parameters by the same labels.
+
+    ```python
+    >>> true_values({"A": 3.0, "b": [1.0, 2.0]})
+    {'A': 3.0, 'b[0]': 1.0, 'b[1]': 2.0}
+
+    ```
+    """
     if truth is None:
         return {}
     as_draws = {name: np.asarray(value, float)[None, None] for name, value in truth.items()}
