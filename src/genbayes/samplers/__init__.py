@@ -3,6 +3,7 @@
 from ._adsgld import AdSGLD as AdSGLD
 from ._base import AbstractSampler as AbstractSampler
 from ._base import AbstractWarmup as AbstractWarmup
+from ._base import longest_stay as longest_stay
 from ._choose import choose_sampler as choose_sampler
 from ._frozen_nuts import NUTS as NUTS
 from ._frozen_nuts import FrozenNUTS as FrozenNUTS

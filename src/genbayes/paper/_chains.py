@@ -1,0 +1,59 @@
+"""A chain as the paper's tables need it: thinned draws, and numbers with their errors."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..runs import Run, sample
+from ..samplers import AbstractSampler
+from ..targets import ScorePosterior
+from ._experiment import Result
+from ._statistics import jackknife, trace_of_covariance
+
+MOST_KEPT = 2000  # draws that are kept for pictures
+
+
+def walk(
+    target: ScorePosterior,
+    sampler: AbstractSampler,
+    *,
+    num_samples: int,
+    num_warmup: int,
+    seed: int,
+    start: Any = "prior",
+) -> Result:
+    """Run one chain and keep what tables and pictures need."""
+    run = sample(
+        target, sampler, num_samples=num_samples, num_warmup=num_warmup, seed=seed, start=start,
+        progress=False,
+    )  # fmt: skip
+    return digest(run)
+
+
+def digest(run: Run) -> Result:
+    """Numbers of a run of one chain, each as a pair of value and standard error."""
+    theta = flat_draws(run)
+    kept: dict[str, np.ndarray] = {
+        "draws": theta[:: max(1, -(-theta.shape[0] // MOST_KEPT))].astype(np.float32),
+        "trace": np.array(jackknife(trace_of_covariance, theta)),
+        "mean": _each(np.mean, theta),
+        "sd": _each(partial(np.std, ddof=1), theta),
+        "seconds": np.array(run.cost.seconds),
+        "simulations": np.array(run.cost.simulator_calls),
+    }
+    if "accepted" in run.info:
+        accepted = np.asarray(run.info["accepted"])[0] > 0
+        kept["acceptance"] = np.array(jackknife(np.mean, accepted))
+    return kept
+
+
+def flat_draws(run: Run) -> np.ndarray:
+    """The draws of the first chain, `(draw, p)`, parameters in the order of the prior."""
+    columns = [np.asarray(x[0], float).reshape(x.shape[1], -1) for x in run.draws.values()]
+    return np.concatenate(columns, axis=1)
+
+
+def _each(statistic: Any, theta: np.ndarray) -> np.ndarray:
+    """Value and error of a statistic of each coordinate, `(2, p)`."""
+    return np.array([jackknife(statistic, theta[:, j]) for j in range(theta.shape[1])]).T
