@@ -99,7 +99,15 @@ def check_unbiased_gradient(
 
 
 def longest_stay(accepted: np.ndarray) -> int:
-    """The longest run of rejected steps in any chain; `accepted` is `(chain, draw)`."""
+    """The longest run of rejected steps in any chain; `accepted` is `(chain, draw)`.
+
+    ```python
+    >>> from genbayes.samplers import longest_stay
+    >>> longest_stay(np.array([[1, 0, 0, 1, 0]]))
+    2
+
+    ```
+    """
     longest = 0
     for chain in np.atleast_2d(accepted > 0):
         moves = np.flatnonzero(np.concatenate([[True], chain, [True]]))
