@@ -1,7 +1,7 @@
 """All benchmarks: `make bench`, or `python -m benchmarks [step] [scores] [pm_steps] [samplers]`.
 
-The comparison of samplers takes long and runs only when it is asked for by name; `--quick` makes it
-a reduced one.
+The comparison of samplers takes long and runs only when it is asked for by name. It goes on where
+it was interrupted; `--again` begins it anew, and `--quick` is a short look.
 """
 
 import importlib
@@ -34,8 +34,8 @@ def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
 
 def main(wanted: list[str]) -> None:
     """Run the benchmarks that are asked for, or all of them."""
-    quick = "--quick" in wanted
-    wanted = [name for name in wanted if name != "--quick"]
+    flags = {"quick": "--quick" in wanted, "again": "--again" in wanted}
+    wanted = [name for name in wanted if name not in ("--quick", "--again")]
     unknown = set(wanted) - {*MODULES, *LONG}
     if unknown:
         there = ", ".join((*MODULES, *LONG))
@@ -47,7 +47,8 @@ def main(wanted: list[str]) -> None:
             console.print(f"(there is no benchmark of {name})")
             continue
         module = importlib.import_module(f"benchmarks.{name}")
-        settings = {"quick": quick} if "quick" in inspect.signature(module.rows).parameters else {}
+        taken = inspect.signature(module.rows).parameters
+        settings = {flag: value for flag, value in flags.items() if flag in taken}
         show(console, (module.__doc__ or name).splitlines()[0], module.rows(**settings))
         for further, title in FURTHER.items():
             if hasattr(module, further) and (found := getattr(module, further)()):

@@ -155,7 +155,7 @@ def rows(quick: bool = False) -> list[dict[str, str]]:
 
 def _write(found: list[dict[str, str]], began: dict[str, str]) -> None:
     from ._environment import markdown, replace_block
-    from .samplers import PAGE
+    from ._sampler_tables import PAGE
 
     setting = ", ".join(f"{k} {v}" for k, v in began.items())
     replace_block(PAGE, "steps", f"{setting[:1].upper()}{setting[1:]}.\n\n{markdown(found)}")

@@ -95,6 +95,8 @@ def sample(
         max_seconds, max_simulations, min_ess, on_divergence,
     )  # fmt: skip
     check_pair(target, sampler)
+    if on_divergence == "halve":
+        _check_halving(sampler)
     _check_seed(seed)
     remarks = [] if why is None else [f"Sampler chosen: {why}."]
     for _ in range(MOST_HALVINGS):
@@ -105,7 +107,7 @@ def sample(
         run = go(walk, sink, target, sampler, provenance, progress, remarks)
         if run.status.outcome is not Outcome.HALVED:
             return run
-        sampler, remark = _halved(sampler)
+        sampler, remark = _halved(sampler, _why_refused(walk))
         remarks = [*remarks[: why is not None], remark]
         if run.path is not None:
             shutil.rmtree(run.path)  # begun by this very call
@@ -115,14 +117,18 @@ def sample(
     )
 
 
-def _halved(sampler: AbstractSampler) -> tuple[AbstractSampler, str]:
+def _check_halving(sampler: AbstractSampler) -> None:
     if not isinstance(sampler, SGLD | PSGLD | SGHMC | AdSGLD):
         raise ValueError(
-            f'on_divergence="halve" needs a sampler with a step size, got {type(sampler).__name__}.'
+            'on_divergence="halve" halves the step size of a stochastic-gradient sampler, and '
+            f'{type(sampler).__name__} has none. Use on_divergence="refuse".'
         )
+
+
+def _halved(sampler: Any, why: str) -> tuple[AbstractSampler, str]:
     half = sampler.step_size / 2
     sampler = eqx.tree_at(lambda s: s.step_size, sampler, half)
-    return sampler, f"The estimate was not finite: begun again with step size {half:g}."
+    return sampler, f"Begun again with step size {half:g}, since {why}."
 
 
 def go(
@@ -303,6 +309,7 @@ def _status(
     if not arrays:
         return Status(outcome, tuple(_divergence(walk, outcome)), tuple(remarks))
     info = {k.removeprefix("info/"): v for k, v in arrays.items() if k.startswith("info/")}
+    info["thinning"] = np.asarray(walk.plan.thinning)
     u = arrays["unconstrained"]
     found = [*_divergence(walk, outcome), *sampler.findings(info, u)]
     return Status(outcome, tuple(found), (*remarks, *sampler.remarks(info, u)))
@@ -313,10 +320,18 @@ def _divergence(walk: Walk, outcome: Outcome) -> list[str]:
         return []
     where = {k: np.asarray(v).tolist() for k, v in _stands(walk).items()}
     return [
-        f"{walk.tallies.get('refused'):,} of {walk.cost.steps:,} steps were refused because the "
-        f"estimate was not finite; the chains stand at {where}. Try a smaller step size, a "
+        f"{walk.tallies.get('refused'):,} of {walk.cost.steps:,} steps were refused because "
+        f"{_why_refused(walk)}; the chains stand at {where}. Try a smaller step size, a "
         "tighter prior, or a finer integrator in the simulator."
     ]
+
+
+def _why_refused(walk: Walk) -> str:
+    exploded = walk.tallies.get("exploded")
+    if exploded == walk.tallies.get("refused"):
+        return "the thermostat exploded"
+    more = f" (in {exploded:,} of them, because the thermostat exploded)" if exploded else ""
+    return f"the estimate was not finite{more}"
 
 
 def _stands(walk: Walk) -> Mapping[str, Any]:

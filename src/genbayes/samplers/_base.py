@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 import equinox as eqx
 import numpy as np
 
-from .._types import Array, Key, Unconstrained
+from .._types import Key, Unconstrained
 from ..targets import ScorePosterior
 
 
@@ -48,7 +48,10 @@ class AbstractSampler(eqx.Module):
             check_differentiable(self, target)
 
     def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
-        """What to warn of in a finished run: infos are `(chain, draw)`, `u` has a last axis."""
+        """What to warn of in a finished run: infos are `(chain, draw)`, `u` has a last axis.
+
+        In a thinned run flags are counts over the steps between, so many as `info["thinning"]`.
+        """
         del info, u
         return []
 
@@ -115,6 +118,8 @@ def longest_stay(accepted: np.ndarray) -> int:
     return longest
 
 
-def share(flags: Array | np.ndarray) -> float:
-    """The share of true flags, NaN for none at all."""
-    return float(np.mean(flags)) if np.size(flags) else float("nan")
+def share(info: Mapping[str, np.ndarray], name: str) -> float:
+    """The share of all steps that had a flag, thinned or not; NaN for no steps at all."""
+    flags = np.asarray(info[name])
+    steps = flags.size * int(info.get("thinning", 1))
+    return float(np.sum(flags)) / steps if steps else float("nan")

@@ -35,12 +35,16 @@ class NUTSState(NamedTuple):
 
 
 class NUTSInfo(NamedTuple):
-    """What a trajectory met; `num_evaluations` counts its gradients."""
+    """What a trajectory met; `num_evaluations` counts its gradients.
+
+    `cut_off` is true where it ended for its length alone, before it turned.
+    """
 
     log_density: Scalar
     acceptance_rate: Scalar
     num_evaluations: Int[Array, ""]
     diverging: Bool[Array, ""]
+    cut_off: Bool[Array, ""]
 
 
 class AbstractNUTS(AbstractSampler):
@@ -90,7 +94,9 @@ class AbstractNUTS(AbstractSampler):
         state, evaluations = self._refresh(key_refresh, target, state)
         evaluations = evaluations + jnp.asarray(info.num_integration_steps, jnp.int32)
         rate = jnp.asarray(info.acceptance_rate, u.dtype)
-        return state, NUTSInfo(state.log_density, rate, evaluations, info.is_divergent)
+        longest = info.num_trajectory_expansions >= self.max_doublings
+        cut_off = longest & ~info.is_turning & ~info.is_divergent
+        return state, NUTSInfo(state.log_density, rate, evaluations, info.is_divergent, cut_off)
 
     def warmup(self, num_warmup: int) -> "NUTSWarmup | None":
         if self.step_size is not None and self.inverse_mass is not None:
@@ -103,14 +109,21 @@ class AbstractNUTS(AbstractSampler):
         return NUTSWarmup(self, num_warmup)
 
     def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
-        diverging = share(np.asarray(info["diverging"]) > 0)
-        if diverging <= 0.001:
-            return []
-        return [
-            f"{diverging:.1%} of the trajectories diverged: the density has corners that the step "
-            "size cannot follow, and the draws may miss them. Try target_acceptance=0.95, a longer "
-            "warm-up, or more simulations per estimate."
-        ]
+        del u
+        found, diverging, cut_off = [], share(info, "diverging"), share(info, "cut_off")
+        if diverging > 0.001:
+            found.append(
+                f"{diverging:.1%} of the trajectories diverged: the density has corners that the "
+                "step size cannot follow, and the draws may miss them. Try target_acceptance=0.95, "
+                "a longer warm-up, or more simulations per estimate."
+            )
+        if cut_off > 0.01:
+            found.append(
+                f"{cut_off:.1%} of the trajectories were cut off at their longest "
+                f"(max_doublings={self.max_doublings}): the chain moves slowly. Try a longer "
+                "warm-up, more doublings, or another sampler."
+            )
+        return found
 
 
 def check_settings(sampler: AbstractNUTS) -> None:

@@ -14,6 +14,9 @@ from ..targets import ScorePosterior, TargetNoise
 from ._base import AbstractSampler, AbstractWarmup, longest_stay, share
 
 
+SHORTEST_WARMUP = 10  # steps, to learn a proposal
+
+
 class PseudoMarginalState(NamedTuple):
     """Position, its accepted estimate (never refreshed), and the noise behind it if kept."""
 
@@ -106,12 +109,19 @@ class PseudoMarginal(AbstractSampler):
         return _decide(state, proposal, noise, target.log_density(proposal, noise), threshold)
 
     def warmup(self, num_warmup: int) -> "ProposalWarmup | None":
-        return ProposalWarmup(self, num_warmup) if self.adapt and num_warmup > 0 else None
+        if not self.adapt:
+            return None
+        if num_warmup < SHORTEST_WARMUP:
+            raise ValueError(
+                "PseudoMarginal(adapt=True) learns its proposal in warm-up: num_warmup must be at "
+                f"least {SHORTEST_WARMUP} (1000 is usual), got {num_warmup}."
+            )
+        return ProposalWarmup(self, num_warmup)
 
     def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
         del u
         accepted = np.atleast_2d(info["accepted"])
-        rate, stay = share(accepted > 0), longest_stay(accepted)
+        rate, stay = share(info, "accepted"), longest_stay(accepted)
         length = accepted.shape[1]
         if length < 100 or (rate >= 0.01 and stay <= 0.05 * length):
             return []

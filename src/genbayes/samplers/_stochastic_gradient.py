@@ -60,13 +60,13 @@ def normal_like(key: Key, u: Unconstrained) -> Unconstrained:
 def refusal_findings(info: Mapping[str, np.ndarray], advice: str) -> list[str]:
     """What to say of steps that were not taken, or were shortened."""
     found = []
-    refused = share(np.asarray(info["refused"]) > 0)
+    refused = share(info, "refused")
     if refused > 0.01:
         found.append(
             f"{refused:.1%} of the steps were refused: the estimate there was not finite. "
             f"The draws miss that part of the parameter space. {advice}"
         )
-    clipped = share(np.asarray(info["clipped"]) > 0)
+    clipped = share(info, "clipped")
     if clipped > 0.01:
         found.append(
             f"{clipped:.1%} of the gradients were clipped, which biases the draws. {advice}"
