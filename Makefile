@@ -45,7 +45,7 @@ format: $(DEV)  ## put the code in the common form
 bench: $(BENCH)  ## time a step, compilation and the scores, next to plain loops
 	$(RUN)/python -m benchmarks
 
-bench-samplers: $(BENCH)  ## compare all samplers and rewrite the tables of docs/samplers.md (an hour or more)
+bench-samplers: $(BENCH)  ## compare all samplers and rewrite the tables of docs/samplers.md (half an hour of one core; goes on where it was interrupted)
 	$(RUN)/python -m benchmarks samplers
 
 clean:  ## remove .venv and what tests, builds and the demo left behind

@@ -85,7 +85,7 @@ def reference_job(model: str) -> Job:
     """The draws that the reference weights."""
     import genbayes as gb
 
-    m, draws = (512, 3000) if model == "univariate" else (256, 2000)
+    m, draws = (512, 3000) if model == "univariate" else (256, 1500)
     return Job(0, "reference", gb.FrozenNUTS(), draws, 500, 8, num_simulations=m)
 
 
@@ -134,7 +134,7 @@ def _extended(uni: bool) -> Iterator[Job]:
 def _langevin(uni: bool, n: int) -> Iterator[Job]:
     import genbayes as gb
 
-    length = {10: 150_000, 100: 40_000, 400: 40_000}[n] // (1 if uni else 5)
+    length = {10: 150_000, 100: 40_000, 400: 40_000}[n] // (1 if uni else 6)
     run = {"num_samples": length // 10, "num_warmup": length // 5, "thinning": 10}
     yield Job(1, f"AdSGLD({STEP[n]:g})", gb.AdSGLD(STEP[n]), **run)
     h = PUBLISHED_STEP
@@ -235,7 +235,7 @@ def measure(again: bool = False, quick: bool = False) -> dict[str, Any]:
     result = {"environment": environment(), "cpu_minutes": 0.0, "cases": {}} | known
     wanted = CASES[:1] if quick else CASES
     cases = [Case(model, n, result["cases"], 10 if quick else 1) for model, n in wanted]
-    todo = [(job.rank, i, job) for i, case in enumerate(cases) for job in case.jobs()]
+    todo = [(max(job.rank, 1), i, job) for i, case in enumerate(cases) for job in case.jobs()]
     todo.sort(key=lambda what: what[:2])
     for rank, i, job in todo:
         if quick and rank > 1:

@@ -15,7 +15,7 @@ class Row(NamedTuple):
     make: Callable[[float], Any]
     setting: float
     for_prior: float
-    prior_draws: int = 10_000
+    prior_draws: int = 10_000  # none: it has a bias at every step size
     slow: bool = False  # takes long to compile: the fast tier checks its shapes alone
 
 
@@ -27,6 +27,7 @@ SAMPLERS = {
     "euler": Row(lambda x: gb.AdSGLD(x, diffusion=1.0, integrator="euler"), 0.1, 0.04, 20_000),
     "automatic diffusion": Row(lambda x: gb.AdSGLD(x), 0.1, 0.2),
     "sgld": Row(lambda x: gb.SGLD(x), 0.05, 0.05, 40_000),
+    "psgld": Row(lambda x: gb.PSGLD(x), 0.05, 0.05, 0, slow=True),
     "sghmc": Row(lambda x: gb.SGHMC(x, friction=1.0), 0.1, 0.1, 20_000, slow=True),
     "frozen nuts": Row(lambda x: gb.FrozenNUTS(target_acceptance=x), 0.8, 0.8, 1000, slow=True),
     "joint nuts": Row(

@@ -88,14 +88,15 @@ class TestFreezingError:
         assert freezing_error(np.zeros((1, 100, 2))) is None
 
 
-class TestFindings:
-    INFO = {"diverging": np.zeros((2, 100), bool), "cut_off": np.zeros((2, 100), bool)}
+INFO = {"diverging": np.zeros((2, 100), bool), "cut_off": np.zeros((2, 100), bool)}
 
+
+class TestFindings:
     def test_a_sound_run_has_none(self):
-        assert gb.NUTS().findings(self.INFO, np.zeros((2, 100, 1))) == []
+        assert gb.NUTS().findings(INFO, np.zeros((2, 100, 1))) == []
 
     def test_divergences_are_told(self):
-        info = self.INFO | {"diverging": np.arange(200).reshape(2, 100) < 3}
+        info = INFO | {"diverging": np.arange(200).reshape(2, 100) < 3}
         (finding,) = gb.NUTS().findings(info, np.zeros((2, 100, 1)))
         assert finding.startswith("1.5% of the trajectories diverged")
 
@@ -107,7 +108,9 @@ class TestFindings:
         assert run.info["cut_off"].all()
         assert np.all(run.info["num_evaluations"] == 3)
         (finding,) = run.status.findings
-        assert "100.0% of the trajectories were cut off at their longest (max_doublings=2" in finding
+        assert (
+            "100.0% of the trajectories were cut off at their longest (max_doublings=2" in finding
+        )
 
 
 def key_target(**options) -> gb.ScorePosterior:
@@ -202,7 +205,7 @@ class TestPseudoMarginalNUTS:
 
     @pytest.mark.slow
     def test_noise_on_a_bounded_space_keeps_its_density(self):
-        """At weight 0 the noise must follow its own distribution: an error of the Jacobian shows."""
+        """At weight 0 the noise follows its own distribution: an error of the Jacobian shows."""
         simulator = gb.Simulator(lambda theta, z: theta["mean"] + z, noise=dist.Gamma(3.0, 2.0))
         problem = gb.Problem(gb.Prior(mean=dist.Normal(0.0, 1.0)), simulator, OBSERVATIONS)
         target = gb.ScorePosterior(problem, PlainEnergy(), weight=0.0, num_simulations=2)

@@ -25,13 +25,21 @@ PROBLEMS = {
 }
 
 # A sampler, its draws, the draws of the simulator that an estimate takes, and the bias allowed for
-# in sds: of the finite m for Metropolis, of the step size for the others.
+# in sds: of the finite m for Metropolis and NUTS on the noise, of the step size for the others (of
+# pSGLD, of the scale that moves with the gradients too).
 ROWS: dict[str, tuple[Callable, int, int, float]] = {
     "pseudo-marginal": (lambda: gb.PseudoMarginal(0.6), 6000, 300, 0.03),
     "correlated": (lambda: gb.PseudoMarginal(0.6, groups=60), 6000, 300, 0.03),
     "adaptive": (lambda: gb.PseudoMarginal(0.2, adapt=True), 6000, 300, 0.03),
     "badodab": (lambda: gb.AdSGLD(0.1, diffusion=3.0), 10_000, 50, 0.03),
     "euler": (lambda: gb.AdSGLD(0.02, diffusion=3.0, integrator="euler"), 30_000, 50, 0.05),
+    "automatic diffusion": (lambda: gb.AdSGLD(0.1), 10_000, 50, 0.03),
+    "sgld": (lambda: gb.SGLD(0.005), 30_000, 50, 0.05),
+    "psgld": (lambda: gb.PSGLD(0.02, decay=0.999), 30_000, 50, 0.1),
+    "sghmc": (lambda: gb.SGHMC(0.02, friction=3.0), 30_000, 50, 0.05),
+    "frozen nuts": (lambda: gb.FrozenNUTS(), 2000, 128, 0.03),
+    "joint nuts": (lambda: gb.PseudoMarginalNUTS(), 2000, 300, 0.03),
+    "alternating nuts": (lambda: gb.PseudoMarginalNUTS(noise="groups"), 2000, 300, 0.03),
 }
 
 
@@ -124,8 +132,9 @@ class TestTheLawTurnsDown:
     [
         (lambda: gb.PseudoMarginal(0.9, groups=50), 2000, 60_000, 0.05),
         (lambda: gb.AdSGLD(0.1, diffusion=3.0), 500, 100_000, 0.05),
+        (lambda: gb.FrozenNUTS(), 512, 4000, 0.03),
     ],
-    ids=["correlated", "badodab"],
+    ids=["correlated", "badodab", "frozen nuts"],
 )
 def test_g_and_k_of_one_observation(sampler, m, num_samples, bias):
     """Four parameters that one observation hardly tells apart, against a grid of 160 000 points."""

@@ -13,7 +13,6 @@ from .._types import Array, Bool, Float, Key, Scalar, Unconstrained
 from ..targets import ScorePosterior, TargetNoise
 from ._base import AbstractSampler, AbstractWarmup, longest_stay, share
 
-
 SHORTEST_WARMUP = 10  # steps, to learn a proposal
 
 

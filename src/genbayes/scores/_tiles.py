@@ -50,7 +50,10 @@ def tile_sum(
         value = jnp.where(off, value, jnp.zeros_like(value))
         slope = jnp.where(off, slope, jnp.zeros_like(slope))
     if not gradient:
-        return TileSum(_dot(_dot(rows.weights, value), columns.weights), None, None)
+        # A sum, not a product with the weights: for several chains at once XLA makes of the product
+        # a loop that takes fifteen times as long.
+        by_column = jnp.sum(value * rows.weights[:, None], axis=0)
+        return TileSum(_dot(by_column, columns.weights), None, None)
     # Without the barrier the compiler evaluates the kernel again for each reduction.
     slope = jax.lax.optimization_barrier(slope)
     weight_columns, grad_columns = _pull(columns, rows, slope)

@@ -40,7 +40,7 @@ def why_no_sobol(target: ScorePosterior) -> str | None:
         return f"the noise has more than {LARGEST_SOBOL:,} dimensions"
     try:
         jax.eval_shape(lambda v: _quantile(noise, v), jnp.zeros((1, *_shape(noise))))
-    except NotImplementedError:
+    except (NotImplementedError, ImportError):  # some of NumPyro's need TensorFlow Probability
         return f"{type(noise).__name__} has no quantile function"
     return None
 
