@@ -1,19 +1,35 @@
 """The page of a run."""
 
+import base64
+import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
-from matplotlib.figure import Figure
+from markupsafe import Markup
 
-from .. import plots
+from .. import __version__, plots
 from .._table import format_cell
-from ..plots import Runs
+from ..plots import Runs, Series
 from ..runs import Run
-from ._svg import inline_svg
+from ..targets import ScorePosterior
+from . import _sections as words
+from ._charts import Charts, charts, library, palette
+from ._checks import checks
+from ._findings import marginal_sentences
+from ._formula import POSTERIOR, equation
+from ._page_draws import PageDraws, page_draws, truth_of
+from ._pictures import diagnostics, picture
+from ._verdict import RHAT_LOOK, verdict
 
+HERE = Path(__file__).parent
 TEMPLATE = "_page.html.j2"
+HINT = (
+    "Drag over a chart, or give limits here, to see where the draws of one parameter lie in all "
+    "the others."
+)
 
 
 def report(
@@ -22,16 +38,21 @@ def report(
     *,
     truth: Mapping[str, Any] | None = None,
     title: str = "Posterior",
+    target: ScorePosterior | None = None,
 ) -> Path:
-    """Write a page about a run: marginals, traces, summary, what was asked, how it went.
+    """Write a page about a run: verdict, marginals, pairs, traces, diagnostics, what was asked.
 
-    The page is one HTML file that loads nothing else.
+    The page is one HTML file that loads nothing else and asks for nothing: its policy forbids the
+    browser every request. Charts are interactive; words say what each one shows.
 
     **Arguments:**
 
-    - `runs`: a `Run`, a list of runs to lay over each other, or a mapping from label to run.
-    - `path`: the file to write. `truth`: true parameters by name, marked in the marginals.
+    - `runs`: a `Run`, a list of runs to lay over each other, or a mapping from label to run. ArviZ
+        objects among them are laid over the charts.
+    - `path`: the file to write. `truth`: true parameters by name, marked in the charts.
     - `title`: the heading of the page.
+    - `target`: the one that the runs were drawn from, for checks of the model on runs that were
+        read from disk, which do not hold it.
 
     **Returns:** the path.
 
@@ -42,98 +63,154 @@ def report(
     >>> run = gb.sample(target, gb.PseudoMarginal(0.5), num_samples=200, progress=False)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = gb.report(run, pathlib.Path(folder) / "report.html", truth=task.truth)
-    ...     "<svg" in page.read_text()
+    ...     "Do not trust" in page.read_text()
     True
 
     ```
     """
     by_label = plots.as_mapping(runs)
-    page = (
-        _environment()
-        .get_template(TEMPLATE)
-        .render(
-            title=title,
-            marginals=_marginals(by_label, truth),
-            sections=[_section(label, run) for label, run in by_label.items()],
-        )
-    )
+    drawn = {label: run for label, run in by_label.items() if _has_draws(run)}
+    series = plots.as_series(drawn) if drawn else []
+    ours = {label: run for label, run in by_label.items() if isinstance(run, Run)}
+    if not ours:
+        raise TypeError("A report is about runs of genbayes: expected at least one Run, got none.")
+    page = _fill(title, ours, series, plots.true_values(truth), target)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    path.write_text(page, encoding="utf-8", newline="\n")
     return path
+
+
+def _has_draws(posterior: Any) -> bool:
+    return not isinstance(posterior, Run) or (
+        posterior.unconstrained.shape[1] > 0 and len(posterior.draws) > 0
+    )
+
+
+def _fill(
+    title: str,
+    runs: dict[str, Run],
+    series: list[Series],
+    true: dict[str, float],
+    target: ScorePosterior | None,
+) -> str:
+    draws = page_draws(series) if series else None
+    script, bokeh = (HERE / "_page.js").read_text(encoding="utf-8"), library()
+    first = [] if draws is None else [draws.coordinates[j] for j in draws.worst]
+    sections = [_section(label, run, target, first) for label, run in runs.items()]
+    chart = None if draws is None else charts(draws)
+    about = words.cite(list(runs.values()))
+    filled = _environment().get_template(TEMPLATE).render(
+        title=title, version=__version__, policy=_policy(script, bokeh),
+        css=Markup((HERE / "_page.css").read_text(encoding="utf-8")),
+        script=Markup(script), library=Markup(bokeh), posterior=equation(POSTERIOR),
+        sections=sections, contents=_contents(sections, chart, draws), charts=chart,
+        cite={"items_": about["items"], "bibtex": about["bibtex"]},
+        page="There are no draws to show." if draws is None else "charts",
+        **_of_draws(draws, chart, series, true),
+    )  # fmt: skip
+    return filled
+
+
+def _of_draws(
+    draws: PageDraws | None, chart: Charts | None, series: list[Series], true: dict[str, float]
+) -> dict[str, Any]:
+    """What the template and the script need to know of the draws."""
+    if draws is None or chart is None:
+        return {"page_data": _data(None), "chart_data": _data(None), "ordered": False}
+    findings = marginal_sentences(series, draws.coordinates, true)
+    settings = draws.settings()
+    for one, walker in zip(settings["series"], draws.walkers, strict=True):
+        one["size"] = int(walker.number.size)
+    settings |= {
+        "slots": chart.slots, "shown": list(range(chart.slots)), "findings": findings,
+        "truth": truth_of(draws.coordinates, true), "palette": palette(), "hint": HINT,
+    }  # fmt: skip
+    return {
+        "page_data": _data(settings),
+        "chart_data": _script_safe(
+            f'{{"document":{chart.document},"roots":{json.dumps(chart.roots)}}}'
+        ),
+        "coordinates": draws.coordinates, "findings": findings, "series": settings["series"],
+        "ordered": draws.ordered, "notes": _notes(draws, series),
+        "still": picture(plots.marginals({s.label: s.run for s in series if s.run}), findings[0]),
+    }  # fmt: skip
+
+
+def _notes(draws: PageDraws, series: list[Series]) -> dict[str, str]:
+    size = sum(w.number.size for w in draws.walkers)
+    total = sum(next(iter(s.draws.values())).size for s in series)
+    some = f"{size:,} of {total:,} draws" if size < total else f"All {total:,} draws"
+    how = "" if size == total else (
+        ", evenly spaced along each chain" if draws.ordered else ", chosen by their weights"
+    )  # fmt: skip
+    left = f" {draws.left_out:,} coordinates are left out of the charts." if draws.left_out else ""
+    return {
+        "marginals": "Histograms of all draws; dashed lines are true values; a brush is filled."
+        + left,
+        "pairs": f"{some} are shown{how}.",
+        "traces": f"{some} are shown{how}. Drag to look closer.",
+    }
+
+
+def _section(
+    label: str, run: Run, target: ScorePosterior | None, first: list[str]
+) -> dict[str, Any]:
+    drawn = _has_draws(run)
+    table = run.summary() if drawn else None
+    lead = f"{plots.sampler_name(run)}: no draws" if table is None else table.title
+    return {
+        "label": label, "lead": lead, "table": table, "verdict": verdict(run),
+        "asked": words.asked(run), "formulas": words.formulas(run),
+        "diagnostics": diagnostics(run, [name for name in first if drawn]),
+        "checks": checks(run, target) if drawn else [{"text": "There are no draws to check."}],
+        "cost": words.cost(run), "provenance": words.provenance(run),
+        "command": words.command(run), "call": words.call(run),
+    }  # fmt: skip
+
+
+def _contents(
+    sections: list[dict[str, Any]], chart: Charts | None, draws: PageDraws | None
+) -> list[tuple[str, str]]:
+    found = [("asked", "What was asked"), ("posterior", "Posterior"), ("summary", "Summary")]
+    if chart is not None and draws is not None and draws.ordered:
+        found.append(("traces", "Traces"))
+    if any(section["diagnostics"] for section in sections):
+        found.append(("diagnostics", "How the sampler fared"))
+    return [
+        *found, ("checks", "Does the model fit"), ("cost", "Cost"),
+        ("again", "How to draw it again"), ("cite", "How to cite"),
+    ]  # fmt: skip
+
+
+def _policy(*scripts: str) -> str:
+    """Nothing may be asked for, and no script may run but these."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        for text in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _data(value: Any) -> Markup:
+    return _script_safe(json.dumps(value, separators=(",", ":")))
+
+
+def _script_safe(text: str) -> Markup:
+    """JSON that cannot end the element it stands in."""
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return Markup(text)
 
 
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        loader=jinja2.FileSystemLoader(HERE), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     environment.filters["cell"] = format_cell
+    environment.tests["flagged"] = lambda name, value: name == "r-hat" and not value <= RHAT_LOOK
     return environment
-
-
-def _marginals(runs: dict[str, Any], truth: Mapping[str, Any] | None) -> dict[str, Any]:
-    names, drawn_by = ", ".join(next(iter(runs.values())).draws), " and ".join(runs)
-    marked = ", with the true values marked" if truth else ""
-    caption = f"Histograms of the draws of {names} by {drawn_by}{marked}."
-    return _figure(plots.marginals(runs, truth=truth), caption)
-
-
-def _traces(label: str, run: Run) -> dict[str, Any]:
-    names = ", ".join(run.draws)
-    caption = f"Draws of {names} by {label} in the order in which they were made."
-    return _figure(plots.traces(run), caption)
-
-
-def _figure(figure: Figure, caption: str) -> dict[str, Any]:
-    return {"svg": inline_svg(figure, plots.INK, caption), "caption": caption}
-
-
-def _section(label: str, run: Any) -> dict[str, Any]:
-    table = run.summary()
-    notes = [note for note in table.notes if not note.startswith("!")]
-    return {
-        "label": label,
-        "table": table,
-        "traces": _traces(label, run),
-        "notes": [run.status.outcome.value, *notes],
-        "warnings": [note.removeprefix("!").strip() for note in table.notes if note[:1] == "!"],
-        "asked": _asked(run),
-        "provenance": _provenance(run),
-    }
-
-
-def _asked(run: Run) -> dict[str, Any]:
-    """What the run was asked to do, in the order in which one would ask."""
-    about, plan = run.provenance.get("target", {}), run.plan
-    prior = about.get("prior", {})
-    shape = about.get("observations_shape") or list(run.observations.shape)
-    return {
-        "prior": [f"{name} ~ {law}" for name, law in prior.items()] or "not recorded",
-        "simulator": about.get("simulator_function", "not recorded"),
-        "observations": f"{shape[0]} of shape {tuple(shape[1:])}" if len(shape) > 1 else shape[0],
-        "score": about.get("score", "not recorded"),
-        "weight": about.get("weight", "not recorded"),
-        "simulations per estimate": about.get("num_simulations", "not recorded"),
-        "sampler": run.provenance.get("sampler", "not recorded"),
-        "draws": f"{plan.num_chains} x {plan.num_samples:,}, after a warm-up of {plan.num_warmup:,}"
-        + (f", one in {plan.thinning} kept" if plan.thinning > 1 else ""),
-        "seed": run.provenance.get("seed", "not recorded"),
-    }
-
-
-def _provenance(run: Run) -> dict[str, Any]:
-    known, about = run.provenance, run.provenance.get("target", {})
-    return {
-        "begun": known.get("started", "not recorded"),
-        "command": " ".join(map(str, known.get("command", []))) or "not recorded",
-        "precision": f"{known.get('precision', '?')} bits",
-        "machine": [f"{name}: {value}" for name, value in known.get("machine", {}).items()],
-        "versions": [f"{name} {value}" for name, value in known.get("versions", {}).items()],
-        "hash of the simulator": about.get("simulator_hash", "not recorded"),
-        "hash of the observations": about.get("observations_hash", "not recorded"),
-        "stored in": "memory only" if run.path is None else str(run.path),
-    }
