@@ -12,6 +12,5 @@ from ._series import Runs as Runs
 from ._series import Series as Series
 from ._series import as_mapping as as_mapping
 from ._series import as_series as as_series
-from ._series import sampler_name as sampler_name
 from ._series import true_values as true_values
 from ._traces import traces as traces

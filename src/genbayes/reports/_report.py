@@ -158,7 +158,7 @@ def _section(
 ) -> dict[str, Any]:
     drawn = _has_draws(run)
     table = run.summary() if drawn else None
-    lead = f"{plots.sampler_name(run)}: no draws" if table is None else table.title
+    lead = f"{words.sampler(run)}: no draws" if table is None else table.title
     return {
         "label": label, "lead": lead, "table": table, "verdict": verdict(run),
         "asked": words.asked(run), "formulas": words.formulas(run),

@@ -26,6 +26,11 @@ BIBTEX = """@article{pacchiardi2024generalized,
 }"""
 
 
+def sampler(run: Run) -> str:
+    """The name of the sampler."""
+    return str(run.provenance.get("sampler", "run")).split("(")[0]
+
+
 def asked(run: Run) -> dict[str, Any]:
     """What the run was asked to do, in the order in which one would ask."""
     about, plan = run.provenance.get("target", {}), run.plan
