@@ -1,7 +1,7 @@
-"""All benchmarks: `make bench`, or `python -m benchmarks [step] [scores] [pm_steps] [samplers]`.
+"""All benchmarks: `make bench`, or `python -m benchmarks NAME...`, names as in `MODULES`, `LONG`.
 
-The comparison of samplers takes long and runs only when it is asked for by name. It goes on where
-it was interrupted; `--again` begins it anew, and `--quick` is a short look.
+Those in `LONG` take long and run only when they are asked for by name. The comparison of samplers
+goes on where it was interrupted; `--again` begins it anew, and `--quick` is a short look.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 MODULES = ("step", "scores", "pm_steps")
-LONG = ("samplers",)  # only by name
+LONG = ("samplers", "integrators")  # only by name
 FURTHER = {
     "start_rows": "From nothing to the first draw.",
     "sweep_rows": "AdSGLD by integrator, noise, diffusion and step size.",

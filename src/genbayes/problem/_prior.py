@@ -8,7 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import Distribution
+from numpyro.distributions import (
+    Distribution,
+    ExpandedDistribution,
+    Independent,
+    TransformedDistribution,
+)
 from numpyro.distributions.transforms import biject_to
 
 from .._checks import is_concrete
@@ -189,11 +194,16 @@ def _check_bounds(name: str, distribution: Any) -> None:
 
 
 def _describe(distribution: Distribution) -> str:
-    base = getattr(distribution, "base_dist", distribution)
+    base: Any = distribution
+    while isinstance(base, Independent | ExpandedDistribution):
+        base = base.base_dist
+    event = f" over {distribution.event_shape}" if distribution.event_shape else ""
+    if type(base) is TransformedDistribution:  # a named one, such as LogNormal, says it better
+        steps = ", ".join(type(t).__name__ for t in base.transforms)
+        return f"{_describe(base.base_dist)} by {steps}{event}"
     arguments = ", ".join(
         f"{a}={np.asarray(getattr(base, a)).tolist()}"
         for a in base.arg_constraints
         if a in vars(base)
     )
-    event = f" over {distribution.event_shape}" if distribution.event_shape else ""
     return f"{type(base).__name__}({arguments}){event}"

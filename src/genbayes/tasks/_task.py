@@ -17,6 +17,7 @@ class Task:
     - `prior`, `simulator`: as they go into a `Problem`.
     - `truth`: the parameters that `generate` uses.
     - `source`: where the data come from, if not from the simulator at the truth.
+    - `num_observations`: how many `problem` generates, unless told otherwise.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Task:
     simulator: Simulator
     truth: Mapping[str, Array]
     source: Callable[[Key, int], Array] | None = None
+    num_observations: int = 10
 
     def generate(self, seed: int | Key, num_observations: int) -> Array:
         """Observations `(n, *event)`, the same ones for the same seed."""
@@ -38,9 +40,10 @@ class Task:
         observations: Array | None = None,
         *,
         seed: int | Key = 0,
-        num_observations: int = 10,
+        num_observations: int | None = None,
     ) -> Problem:
         """The problem with given observations, or with generated ones."""
         if observations is None:
-            observations = self.generate(seed, num_observations)
+            num = self.num_observations if num_observations is None else num_observations
+            observations = self.generate(seed, num)
         return Problem(self.prior, self.simulator, observations)
