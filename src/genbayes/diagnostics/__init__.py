@@ -13,3 +13,9 @@ from ._prior_mass import prior_mass as prior_mass
 from ._scores import over_data_sets as over_data_sets
 from ._scores import predictive_scores as predictive_scores
 from ._scores import student_interval as student_interval
+"""Diagnostics: whether the answer is right."""
+
+from ._discrepancy import stein_discrepancy as stein_discrepancy
+from ._gradients import fresh_gradients as fresh_gradients
+from ._ksd import ksd as ksd
+from ._ksd import ksd_path as ksd_path
