@@ -9,6 +9,7 @@ import numpyro.distributions as dist
 import pytest
 from stein_thinning.kernel import vfk0_imq
 from stein_thinning.stein import ksd as thinning_ksd
+from tests.support.plain import prior_target
 from tests.support.problems import OBSERVATIONS, PlainEnergy, location_problem
 
 import genbayes as gb
@@ -108,18 +109,6 @@ def test_the_u_statistic_is_free_of_gradient_noise():
     assert v - u * 1999 / 2000 == pytest.approx(11 / 2000, rel=0.1)
     # sd of the U-statistic: root of 2 E k0(X, X')^2 / N^2, and (1 + 9)^2 bounds the mean square
     assert abs(u) < 4 * np.sqrt(2) * 10 / 2000
-
-
-PRIOR = gb.Prior(a=dist.Normal(0.0, 1.0), b=dist.Normal(0.0, 2.0))
-
-
-def flat(theta, y):
-    return 0.0 * (theta["a"] + theta["b"]) + 0.0 * y[0]
-
-
-def prior_target():
-    """A target that is exactly its prior."""
-    return gb.ScorePosterior(gb.Problem(PRIOR, None, np.zeros(3)), gb.LogScore(flat))
 
 
 @pytest.fixture

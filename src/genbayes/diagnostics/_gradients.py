@@ -26,10 +26,11 @@ def fresh_gradients(
     as many as the target takes); `seed`, a whole number or a key. Unbiased if the score is.
 
     ```python
-    >>> import genbayes as gb, numpy as np
+    >>> import genbayes as gb, jax.numpy as jnp, numpy as np
+    >>> score = gb.LogScore(lambda theta, y: -0.5 * jnp.sum((y - theta["mean"]) ** 2))
     >>> problem = gb.tasks.normal_location().problem(seed=0, num_observations=20)
-    >>> target = gb.ScorePosterior(problem, gb.EnergyScore(), num_simulations=50)
-    >>> gb.diagnostics.fresh_gradients(target, np.zeros((200, 1)), num_simulations=50).shape
+    >>> target = gb.ScorePosterior(problem, score)
+    >>> gb.diagnostics.fresh_gradients(target, np.zeros((200, 1))).shape
     (200, 1)
 
     ```

@@ -7,4 +7,5 @@ from ._plan import Status as Status
 from ._run import Run as Run
 from ._sample import resume as resume
 from ._sample import sample as sample
+from ._start import start_at as start_at
 from ._stored import load as load

@@ -23,6 +23,7 @@ from ._progress import reporter
 from ._provenance import describe_run
 from ._run import Run
 from ._sink import Sink
+from ._tune import evidence, tuned
 
 CHOSEN_WARMUP = 500  # steps, where the sampler was chosen and the warm-up was not
 MOST_HALVINGS = 20
@@ -98,17 +99,24 @@ def sample(
     if on_divergence == "halve":
         _check_halving(sampler)
     _check_seed(seed)
-    remarks = [] if why is None else [f"Sampler chosen: {why}."]
+    sampler, found = tuned(target, sampler, start, seed)
+    before = [] if why is None else [f"Sampler chosen: {why}."]
+    before += [t.remark for t in found.values()]
+    remarks = before
     for _ in range(MOST_HALVINGS):
         provenance = describe_run(target, sampler, seed, start, notes)
+        if found:
+            provenance["tuning"] = evidence(found)
         walk = Walk(target, sampler, plan, seed)
+        walk.cost.simulator_calls += sum(t.simulator_calls for t in found.values())
+        walk.cost.seconds += sum(t.seconds for t in found.values())
         walk.begin(start)
         sink = Sink(_create_store(store, provenance, plan, sampler, target, remarks))
         run = go(walk, sink, target, sampler, provenance, progress, remarks)
         if run.status.outcome is not Outcome.HALVED:
             return run
         sampler, remark = _halved(sampler, _why_refused(walk))
-        remarks = [*remarks[: why is not None], remark]
+        remarks = [*before, remark]
         if run.path is not None:
             shutil.rmtree(run.path)  # begun by this very call
     raise RuntimeError(

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._tree import floats_to_arrays
 from .._types import Array, Key
 from ..targets import ScorePosterior
 from ._program import try_start
@@ -44,6 +45,11 @@ def starting_points(target: ScorePosterior, start: Any, keys: Array) -> Array:
     if isinstance(start, str) and start == "prior":
         return jnp.stack([_from_prior(target, key) for key in keys])
     return jnp.stack([_given(target, start, key) for key in keys])
+
+
+def start_at(target: ScorePosterior, start: Any, key: Key) -> Array:
+    """The starting point of one chain, `(p,)`."""
+    return starting_points(floats_to_arrays(target), start, key[None])[0]
 
 
 def _from_prior(target: ScorePosterior, key: Key) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import samplers
 from .._tree import from_arrays
-from ..samplers import AbstractSampler
+from ..samplers import AbstractSampler, settings_to_tune
 from ..targets import ScorePosterior
 from ._lazy import StoredArray
 from ._lock import now
@@ -189,7 +189,7 @@ def resume_stored(
     try:
         manifest = store.manifest
         about = manifest["provenance"]
-        if sampler is None:
+        if sampler is None or settings_to_tune(sampler):  # what was tuned once stays
             sampler = _sampler(manifest["sampler"])
         check_pair(target, sampler)
         _check_precision(about.get("precision"))

@@ -13,3 +13,6 @@ from ._pseudo_marginal import PseudoMarginal as PseudoMarginal
 from ._sghmc import SGHMC as SGHMC
 from ._sgld import PSGLD as PSGLD
 from ._sgld import SGLD as SGLD
+from ._tuner import Tuned as Tuned
+from ._tuner import Tuner as Tuner
+from ._tuner import settings_to_tune as settings_to_tune

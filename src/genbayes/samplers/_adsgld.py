@@ -18,6 +18,7 @@ from ._stochastic_gradient import (
     normal_like,
     refusal_findings,
 )
+from ._tuner import Tuner, check_step_size
 
 # Momenta are standard normal in equilibrium: a mean square beyond this is no transient
 EXPLODED = 1e8
@@ -96,7 +97,7 @@ class AdSGLD(AbstractSampler):
 
     def __init__(
         self,
-        step_size: float,
+        step_size: float | Tuner,
         *,
         diffusion: float | Array | Literal["auto"] = "auto",
         integrator: Literal["badodab", "euler"] = "badodab",
@@ -104,14 +105,14 @@ class AdSGLD(AbstractSampler):
         clip: float | None = None,
         allow_biased_gradients: bool = False,
     ):
-        check_positive("step_size", step_size)
+        check_step_size(step_size)
         if not isinstance(diffusion, str) or diffusion != "auto":
             check_nonnegative("diffusion", diffusion, 'Or "auto", to measure it in warm-up.')
         check_choice("integrator", integrator, ("badodab", "euler"))
         check_choice("noise", noise, ("auto", "iid", "sobol"))
         if clip is not None:
             check_positive("clip", clip)
-        self.step_size = step_size
+        self.step_size = step_size  # pyright: ignore[reportAttributeAccessIssue]
         self.diffusion = diffusion
         self.integrator = integrator
         self.noise = "iid" if noise == "auto" and integrator == "euler" else noise

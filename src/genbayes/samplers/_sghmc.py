@@ -19,6 +19,7 @@ from ._stochastic_gradient import (
     normal_like,
     refusal_findings,
 )
+from ._tuner import Tuner, check_step_size
 
 
 class SGHMCState(NamedTuple):
@@ -59,7 +60,7 @@ class SGHMC(AbstractSampler):
 
     def __init__(
         self,
-        step_size: float,
+        step_size: float | Tuner,
         *,
         friction: float,
         gradient_noise: float = 0.0,
@@ -67,7 +68,7 @@ class SGHMC(AbstractSampler):
         clip: float | None = None,
         allow_biased_gradients: bool = False,
     ):
-        check_positive("step_size", step_size)
+        check_step_size(step_size)
         check_positive("friction", friction)
         check_nonnegative("gradient_noise", gradient_noise)
         if gradient_noise > friction:
@@ -77,7 +78,7 @@ class SGHMC(AbstractSampler):
         check_choice("noise", noise, ("auto", "iid", "sobol"))
         if clip is not None:
             check_positive("clip", clip)
-        self.step_size = step_size
+        self.step_size = step_size  # pyright: ignore[reportAttributeAccessIssue]
         self.friction = friction
         self.gradient_noise = gradient_noise
         self.noise = noise

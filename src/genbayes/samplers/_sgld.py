@@ -18,6 +18,7 @@ from ._stochastic_gradient import (
     normal_like,
     refusal_findings,
 )
+from ._tuner import Tuner, check_step_size
 
 ADVICE = "Try a smaller step size, a tighter prior, or a finer integrator in the simulator."
 
@@ -75,7 +76,7 @@ class SGLD(AbstractSampler):
 
     def __init__(
         self,
-        step_size: float,
+        step_size: float | Tuner,
         *,
         decay: float = 0.0,
         offset: float = 1000.0,
@@ -83,13 +84,13 @@ class SGLD(AbstractSampler):
         clip: float | None = None,
         allow_biased_gradients: bool = False,
     ):
-        check_positive("step_size", step_size)
+        check_step_size(step_size)
         check_nonnegative("decay", decay)
         check_positive("offset", offset)
         check_choice("noise", noise, ("auto", "iid", "sobol"))
         if clip is not None:
             check_positive("clip", clip)
-        self.step_size = step_size
+        self.step_size = step_size  # pyright: ignore[reportAttributeAccessIssue]
         self.decay = decay
         self.offset = offset
         self.noise = noise
@@ -163,7 +164,7 @@ class PSGLD(AbstractSampler):
 
     def __init__(
         self,
-        step_size: float,
+        step_size: float | Tuner,
         *,
         decay: float = 0.99,
         damping: float = 1e-5,
@@ -171,13 +172,13 @@ class PSGLD(AbstractSampler):
         clip: float | None = None,
         allow_biased_gradients: bool = False,
     ):
-        check_positive("step_size", step_size)
+        check_step_size(step_size)
         check_between("decay", decay, 0, 1)
         check_positive("damping", damping)
         check_choice("noise", noise, ("auto", "iid", "sobol"))
         if clip is not None:
             check_positive("clip", clip)
-        self.step_size = step_size
+        self.step_size = step_size  # pyright: ignore[reportAttributeAccessIssue]
         self.decay = decay
         self.damping = damping
         self.noise = noise
