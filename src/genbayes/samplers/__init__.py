@@ -14,5 +14,4 @@ from ._sghmc import SGHMC as SGHMC
 from ._sgld import PSGLD as PSGLD
 from ._sgld import SGLD as SGLD
 from ._tuner import Tuned as Tuned
-from ._tuner import Tuner as Tuner
 from ._tuner import settings_to_tune as settings_to_tune

@@ -31,15 +31,7 @@ class Tuned(NamedTuple):
 
 @runtime_checkable
 class Tuner(Protocol):
-    """Anything that finds a number for one setting of a sampler.
-
-    ```python
-    >>> import genbayes as gb
-    >>> isinstance(gb.tuning.Bandit(), gb.samplers.Tuner)
-    True
-
-    ```
-    """
+    """Anything that finds a number for one setting of a sampler."""
 
     def tune(
         self,
