@@ -12,6 +12,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "genbayes"
 # top to bottom: a layer imports those after it; names in one row do not know each other
 LAYERS = (
+    ("__main__",),
     ("cli",),
     ("paper",),
     ("reports",),

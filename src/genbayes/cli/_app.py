@@ -1,4 +1,4 @@
-"""The commands and their options; what they do is imported when it is asked for."""
+"""The application, and the options that several commands share."""
 
 import enum
 from pathlib import Path
@@ -10,8 +10,9 @@ from .. import __version__
 
 app = typer.Typer(
     help="Generalised Bayesian inference on simulator models, by scoring rules.",
+    epilog="Exit status: 0 done, 1 an error, 2 wrong use, 3 a run that ended badly or a check "
+    "that failed, 130 interrupted. Tables go to standard output, progress to standard error.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,  # main() says what went wrong
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -22,6 +23,42 @@ class Precision(enum.StrEnum):
 
     SINGLE = "32"
     DOUBLE = "64"
+
+
+# panels of --help
+DRAW, READ = "Drawing", "Reading runs"
+
+TargetFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE.py[:NAME]",
+        help="A Python file that defines `target`, or another name after the colon: a "
+        "ScorePosterior, or a function that returns one.",
+        show_default=False,
+    ),
+]
+RunPath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="The folder of a run, or a NetCDF file.", show_default=False
+    ),
+]
+RunPaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="RUN...", help="Folders of runs, or NetCDF files.", show_default=False),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and no table.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, no table.")]
+MaxSeconds = Annotated[
+    float | None, typer.Option(help="Stop after so many seconds, in all.", show_default=False)
+]
+MaxSimulations = Annotated[
+    int | None, typer.Option(help="Stop after so many simulations, in all.", show_default=False)
+]
+MinEss = Annotated[
+    float | None,
+    typer.Option(help="Stop at this effective sample size of every parameter.", show_default=False),
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -42,28 +79,3 @@ def options(
 ) -> None:
     """Options of all commands; both have done their work before this is called."""
     del version, debug
-
-
-@app.command()
-def demo(
-    folder: Annotated[
-        Path, typer.Option(help="Where the run and its page go; an earlier demo there is replaced.")
-    ] = Path("runs/demo"),
-    samples: Annotated[
-        int,
-        typer.Option(min=1, help="Draws to keep of adSGLD; frozen-noise NUTS keeps 4 x 1 % of it."),
-    ] = 100_000,
-    warmup: Annotated[
-        int, typer.Option(min=0, help="Steps before them; frozen-noise NUTS takes 5 %.")
-    ] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed of the sampler.")] = 0,
-    precision: Annotated[
-        Precision, typer.Option(help="Bits of a floating-point number.")
-    ] = Precision.SINGLE,
-) -> None:
-    """Infer the g-and-k distribution from ten observations, and write a page about it."""
-    from ._demo import run_demo
-    from ._precision import set_precision
-
-    set_precision(int(precision))
-    run_demo(folder, num_samples=samples, num_warmup=warmup, seed=seed)

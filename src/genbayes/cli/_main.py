@@ -1,14 +1,18 @@
 """Where the command begins and where its errors end: one paragraph, or a traceback if asked."""
 
+import os
+import shutil
 import sys
 import textwrap
 import traceback
 from collections.abc import Sequence
 
+from . import _commands_draw, _commands_new, _commands_read
 from ._app import app
+from ._errors import DONE, ERROR, INTERRUPTED, CommandError
 
 DEBUG = "--debug"
-INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
+COMMANDS = (_commands_draw, _commands_new, _commands_read)  # imported so that `app` knows them
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,19 +38,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has seen enough, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(DONE)
     except Exception as error:
         if debug:
             traceback.print_exc()
         else:
             print(_paragraph(error), file=sys.stderr)
-        sys.exit(1)
+        sys.exit(error.status if isinstance(error, CommandError) else ERROR)
 
 
 def _paragraph(error: Exception) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return textwrap.fill(
         f"Error: {text} (--debug shows where.)",
-        width=100,
+        width=max(40, min(100, shutil.get_terminal_size((100, 24)).columns)),
         break_long_words=False,
         break_on_hyphens=False,
     )
