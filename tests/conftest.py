@@ -21,29 +21,31 @@ def precision(request: pytest.FixtureRequest) -> Iterator[int]:
         yield request.param
 
 
-@pytest.fixture
-def made_run() -> "Callable[..., Run]":
-    """A maker of runs that no sampler drew: for what only reads runs."""
+def maker_of_runs(*, chains: int = 1, draws: int = 50, seed: int = 0, name: str = "A") -> "Run":
+    """A run that no sampler drew: for what only reads runs."""
     # imported when used: a fault in one layer must not stop the tests of those below it
     from genbayes.runs import Cost, Outcome, Plan, Run, Status
 
-    def make(*, chains: int = 1, draws: int = 50, seed: int = 0, name: str = "A") -> Run:
-        rng = np.random.default_rng(seed)
-        u = rng.normal(size=(chains, draws, 3))
-        return Run(
-            draws={name: u[..., 0].copy(), "b": u[..., 1:].copy()},
-            unconstrained=u,
-            info={"accepted": rng.random((chains, draws)) < 0.5},
-            status=Status(Outcome.COMPLETE),
-            cost=Cost(1000, 2.0, 1.0, draws),
-            provenance={
-                "sampler": "Made(step_size=0.1)",
-                "seed": seed,
-                "versions": {"jax": "1.2.3"},
-                "target": {"prior": {name: "Normal(0, 1)"}, "observations_shape": [3]},
-            },
-            plan=Plan(max(draws, 1), num_chains=chains),
-            observations=np.zeros(3),
-        )
+    rng = np.random.default_rng(seed)
+    u = rng.normal(size=(chains, draws, 3))
+    return Run(
+        draws={name: u[..., 0].copy(), "b": u[..., 1:].copy()},
+        unconstrained=u,
+        info={"accepted": rng.random((chains, draws)) < 0.5},
+        status=Status(Outcome.COMPLETE),
+        cost=Cost(1000, 2.0, 1.0, draws),
+        provenance={
+            "sampler": "Made(step_size=0.1)",
+            "seed": seed,
+            "versions": {"jax": "1.2.3"},
+            "target": {"prior": {name: "Normal(0, 1)"}, "observations_shape": [3]},
+        },
+        plan=Plan(max(draws, 1), num_chains=chains),
+        observations=np.zeros(3),
+    )
 
-    return make
+
+@pytest.fixture
+def made_run() -> "Callable[..., Run]":
+    """A maker of runs that no sampler drew."""
+    return maker_of_runs

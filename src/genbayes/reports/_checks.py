@@ -1,18 +1,84 @@
 """Whether the model fits the data, for runs whose target is known."""
 
+from dataclasses import dataclass, field
 from typing import Any
 
+from .. import diagnostics
 from ..runs import Run
 from ..targets import ScorePosterior
+from ._pictures import picture
+from ._verdict import Level, Verdict
 
 ABSENT = (
     "Not checked: a run that was read from disk does not hold its simulator. "
     "genbayes.report(run, path, target=...) checks it."
 )
+SLOW = (
+    "Not checked, because the simulator is no compiled function and may be slow. "
+    "genbayes.report(run, path, checks=True) checks it."
+)
+UNASKED = "Not checked, as was asked."
+EXACT = "Not checked: the target has no simulator, so there are no forecasts to compare with."
+NUM_DRAWS = 200
 
 
-def checks(run: Run, target: ScorePosterior | None) -> list[dict[str, Any]]:
-    """Checks of the model, each with a text, a picture and a table where it has them."""
-    if target is None and run.target is None:
-        return [{"text": ABSENT}]
-    return [{"text": "Not checked."}]
+@dataclass(frozen=True)
+class Checks:
+    """What is to be shown, and what there is to worry about."""
+
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    findings: tuple[str, ...] = ()
+
+
+def checks(run: Run, target: ScorePosterior | None, wanted: bool | None) -> Checks:
+    """Tests of misfit and posterior forecasts, where the simulator is at hand and quick."""
+    target = run.target if target is None else target
+    why = _why_not(target, wanted)
+    if why is not None or target is None:
+        return Checks([{"text": why}])
+    try:
+        misfit = diagnostics.misfit(run, target=target)
+        forecast = diagnostics.predictive(run, target=target, num_draws=NUM_DRAWS)
+    except Exception as error:  # the simulator is the user's: a page without it is worth having
+        return Checks([{"text": f"The check could not be made: {error}"}])
+    said = " ".join(misfit.findings) or (
+        "Tests against forecasts of the prior and of the posterior saw no misfit. They are "
+        "conservative, and see little with few observations."
+    )
+    caption = (
+        "Distance between observations and simulations (line) among its values where labels are "
+        "exchanged: a line far to the right is a misfit."
+    )
+    parts = [
+        {"text": said, "picture": picture(misfit.plot(), caption), "table": misfit.table()},
+        {"picture": picture(forecast.plot(), _coverage(forecast)), "table": forecast.table()},
+    ]
+    return Checks(parts, misfit.findings)
+
+
+def _why_not(target: ScorePosterior | None, wanted: bool | None) -> str | None:
+    if wanted is False:
+        return UNASKED
+    if target is None:
+        return ABSENT
+    if target.problem.simulator is None:
+        return EXACT
+    return None if wanted or target.problem.simulator.traceable else SLOW
+
+
+def _coverage(forecast: Any) -> str:
+    low, high = forecast.interval(0.9)
+    inside = ((forecast.observations >= low) & (forecast.observations <= high)).mean()
+    return (
+        f"Posterior forecasts beside the observations: {inside:.0%} of the observed numbers lie "
+        "in the central 90 % of the forecasts."
+    )
+
+
+def with_findings(verdict: Verdict, findings: tuple[str, ...]) -> Verdict:
+    """A verdict that has also seen whether the model fits."""
+    if not findings:
+        return verdict
+    reasons = [r for r in verdict.reasons if r[0] is not Level.FINE]
+    reasons += [(Level.LOOK, text) for text in findings]
+    return Verdict(reasons[0][0], tuple(reasons))

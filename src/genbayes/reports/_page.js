@@ -104,16 +104,19 @@
       chart.y_range.end = 1.08 * Math.max(...data.top, ...outlines, 1e-300);
     }
 
-    function correlation(i, j) {
+    function correlation(i, j, group) {
       const x = column(i), y = column(j);
       let n = 0, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
       const [x0, y0] = [page.edges[i][0], page.edges[j][0]];
+      const among = new Set(group.series.filter((s) => visible[s]));
       for (let k = 0; k < x.length; k++) {
-        if (!visible[series[k]] || !Number.isFinite(x[k] + y[k])) continue;
+        if (!among.has(series[k]) || !Number.isFinite(x[k] + y[k])) continue;
         const a = x[k] - x0, b = y[k] - y0;
         n += 1; sx += a; sy += b; sxx += a * a; syy += b * b; sxy += a * b;
       }
-      return (n * sxy - sx * sy) / Math.sqrt((n * sxx - sx * sx) * (n * syy - sy * sy));
+      const r = (n * sxy - sx * sy) / Math.sqrt((n * sxx - sx * sx) * (n * syy - sy * sy));
+      const who = page.fills.length > 1 ? ` (${group.label})` : "";
+      return `${Number.isFinite(r) ? r.toFixed(2) : "not defined"}${who}`;
     }
 
     function fillPair(row, col) {
@@ -137,8 +140,7 @@
           [page.coordinates[across], `@p${across}{%0.4g}`], [page.coordinates[up], `@p${up}{%0.4g}`]],
         formatters: { [`@p${across}`]: "printf", [`@p${up}`]: "printf" },
       });
-      const r = correlation(across, up);
-      const words = Number.isFinite(r) ? `correlation ${r.toFixed(2)}` : "correlation not defined";
+      const words = `correlation ${page.fills.map((group) => correlation(across, up, group)).join(", ")}`;
       byId(name).setAttribute("aria-label",
         `Draws of ${page.coordinates[up]} (up) against ${page.coordinates[across]} (across): ${words}`);
       byId(`caption-${name}`).textContent = words;

@@ -24,7 +24,9 @@ def diagnostics(run: Run, first: Sequence[str]) -> list[dict[str, Any]]:
         return []
     found: list[dict[str, Any]] = []
     if run.weights is None:
-        found.append(picture(plots.ranks(run, parameters=first[:MOST_RANKED]), RANKS))
+        (own,) = plots.as_series(run)
+        ranked = [name for name in first if name in own.draws][:MOST_RANKED]
+        found.append(picture(plots.ranks(run, parameters=ranked), RANKS))
     for names, draw, say in MOVES:
         if run.weights is None and any(name in run.info for name in names):
             found.append(picture(draw(run), say(run)))

@@ -17,11 +17,13 @@ from ..runs import Run
 from ..targets import ScorePosterior
 from . import _sections as words
 from ._charts import Charts, charts, library, palette
-from ._checks import checks
+from ._checks import Checks, with_findings
+from ._checks import checks as model_checks
 from ._findings import marginal_sentences
 from ._formula import POSTERIOR, equation
 from ._page_draws import PageDraws, page_draws, truth_of
 from ._pictures import diagnostics, picture
+from ._svg import distinct
 from ._verdict import RHAT_LOOK, verdict
 
 HERE = Path(__file__).parent
@@ -39,6 +41,7 @@ def report(
     truth: Mapping[str, Any] | None = None,
     title: str = "Posterior",
     target: ScorePosterior | None = None,
+    checks: bool | None = None,
 ) -> Path:
     """Write a page about a run: verdict, marginals, pairs, traces, diagnostics, what was asked.
 
@@ -53,6 +56,8 @@ def report(
     - `title`: the heading of the page.
     - `target`: the one that the runs were drawn from, for checks of the model on runs that were
         read from disk, which do not hold it.
+    - `checks`: whether to simulate from the posterior to see if the model fits: where absent, if
+        the simulator is at hand and is a compiled function.
 
     **Returns:** the path.
 
@@ -62,7 +67,7 @@ def report(
     >>> target = gb.ScorePosterior(task.problem(), gb.EnergyScore(), num_simulations=100)
     >>> run = gb.sample(target, gb.PseudoMarginal(0.5), num_samples=200, progress=False)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = gb.report(run, pathlib.Path(folder) / "report.html", truth=task.truth)
+    ...     page = gb.report(run, pathlib.Path(folder) / "report.html", checks=False)
     ...     "Do not trust" in page.read_text()
     True
 
@@ -74,7 +79,10 @@ def report(
     ours = {label: run for label, run in by_label.items() if isinstance(run, Run)}
     if not ours:
         raise TypeError("A report is about runs of genbayes: expected at least one Run, got none.")
-    page = _fill(title, ours, series, plots.true_values(truth), target)
+    draws = page_draws(series) if series else None
+    first = [] if draws is None else [draws.coordinates[j] for j in draws.worst]
+    sections = [_section(label, run, first, target, checks) for label, run in ours.items()]
+    page = _fill(title, sections, words.cite(list(ours.values())), draws, series, truth)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8", newline="\n")
@@ -89,27 +97,24 @@ def _has_draws(posterior: Any) -> bool:
 
 def _fill(
     title: str,
-    runs: dict[str, Run],
+    sections: list[dict[str, Any]],
+    about: dict[str, Any],
+    draws: PageDraws | None,
     series: list[Series],
-    true: dict[str, float],
-    target: ScorePosterior | None,
+    truth: Mapping[str, Any] | None,
 ) -> str:
-    draws = page_draws(series) if series else None
     script, bokeh = (HERE / "_page.js").read_text(encoding="utf-8"), library()
-    first = [] if draws is None else [draws.coordinates[j] for j in draws.worst]
-    sections = [_section(label, run, target, first) for label, run in runs.items()]
     chart = None if draws is None else charts(draws)
-    about = words.cite(list(runs.values()))
-    filled = _environment().get_template(TEMPLATE).render(
+    page = _environment().get_template(TEMPLATE).render(
         title=title, version=__version__, policy=_policy(script, bokeh),
         css=Markup((HERE / "_page.css").read_text(encoding="utf-8")),
         script=Markup(script), library=Markup(bokeh), posterior=equation(POSTERIOR),
         sections=sections, contents=_contents(sections, chart, draws), charts=chart,
         cite={"items_": about["items"], "bibtex": about["bibtex"]},
         page="There are no draws to show." if draws is None else "charts",
-        **_of_draws(draws, chart, series, true),
+        **_of_draws(draws, chart, series, plots.true_values(truth)),
     )  # fmt: skip
-    return filled
+    return distinct(page)
 
 
 def _of_draws(
@@ -154,16 +159,23 @@ def _notes(draws: PageDraws, series: list[Series]) -> dict[str, str]:
 
 
 def _section(
-    label: str, run: Run, target: ScorePosterior | None, first: list[str]
+    label: str,
+    run: Run,
+    first: list[str],
+    target: ScorePosterior | None,
+    wanted: bool | None,
 ) -> dict[str, Any]:
     drawn = _has_draws(run)
     table = run.summary() if drawn else None
     lead = f"{words.sampler(run)}: no draws" if table is None else table.title
+    no_draws = Checks([{"text": "There are no draws to check."}])
+    found = model_checks(run, target, wanted) if drawn else no_draws
     return {
-        "label": label, "lead": lead, "table": table, "verdict": verdict(run),
+        "label": label, "lead": lead, "table": table,
+        "verdict": with_findings(verdict(run), found.findings),
         "asked": words.asked(run), "formulas": words.formulas(run),
-        "diagnostics": diagnostics(run, [name for name in first if drawn]),
-        "checks": checks(run, target) if drawn else [{"text": "There are no draws to check."}],
+        "diagnostics": diagnostics(run, first),
+        "checks": found.parts,
         "cost": words.cost(run), "provenance": words.provenance(run),
         "command": words.command(run), "call": words.call(run),
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import io
 import re
+from itertools import count
 
 import matplotlib as mpl
 from markupsafe import Markup, escape
@@ -21,9 +22,21 @@ def as_markup(text: str, ink: str, alt: str) -> Markup:
     text = text[text.index("<svg") :].replace(ink, "currentColor")
     # metadata names hosts of standards; a page that needs nothing else should name none
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    # what is on the page more than once must differ in its identifiers
+    # these serve nothing in a page
     text = re.sub(
         r'\bid="(?:figure|axes|patch|text|line2d|matplotlib|xtick|ytick)_?[\w.]*"', "", text
     )
     # Markup: Matplotlib escapes the text that it writes
     return Markup(text.replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1))
+
+
+def distinct(page: str) -> str:
+    """A page whose pictures do not share identifiers: each has its number in front of its own."""
+    numbers = count(1)
+
+    def renamed(found: re.Match[str]) -> str:
+        prefix = f"s{next(numbers)}-"
+        text = re.sub(r'\bid="', f'id="{prefix}', found[0])
+        return text.replace('href="#', f'href="#{prefix}').replace("url(#", f"url(#{prefix}")
+
+    return re.sub(r"<svg role=.*?</svg>", renamed, page, flags=re.DOTALL)
