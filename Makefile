@@ -6,15 +6,16 @@ RUN := $(VENV)/bin
 INSTALL := $(RUN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PINS := pyproject.toml constraints.txt
 WORKERS ?= 2
-CODE := src tests benchmarks
+CODE := src tests benchmarks docs
 
 # A stamp for each set of packages, so that each is installed once, and again when the pins change.
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BENCH := $(VENV)/.bench
+DOCS := $(VENV)/.docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-x64 lint format bench bench-samplers clean
+.PHONY: help setup demo test test-slow test-x64 lint format docs bench bench-samplers clean
 
 help:  ## list these commands
 	@awk -F ':.*## *' '/^[a-z0-9-]+:.*##/ {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +43,9 @@ format: $(DEV)  ## put the code in the common form
 	$(RUN)/ruff format $(CODE)
 	$(RUN)/ruff check --fix $(CODE)
 
+docs: $(DOCS)  ## write the documentation as a site: site/index.html opens in a browser, without a network
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --quiet
+
 bench: $(BENCH)  ## time a step, compilation and the scores, next to plain loops
 	$(RUN)/python -m benchmarks
 
@@ -49,7 +53,7 @@ bench-samplers: $(BENCH)  ## compare all samplers and rewrite the tables of docs
 	$(RUN)/python -m benchmarks samplers
 
 clean:  ## remove .venv and what tests, builds and the demo left behind
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist src/*.egg-info runs/demo
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist site src/*.egg-info runs/demo
 
 $(RUN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -66,4 +70,8 @@ $(DEV): $(PINS) | $(RUN)/python
 
 $(BENCH): $(PINS) | $(RUN)/python
 	$(INSTALL) -e '.[bench]'
+	@touch $(CORE) $@
+
+$(DOCS): $(PINS) | $(RUN)/python
+	$(INSTALL) -e '.[docs]'
 	@touch $(CORE) $@
