@@ -9,6 +9,7 @@ import pytest
 from genbayes.paper import EXPERIMENTS, _kept, reproduce
 from genbayes.paper._data import Data
 from genbayes.paper._experiment import SCALES
+from genbayes.paper._outcome import Number, Outcome, read_outcome, write_numbers, write_outcome
 
 PUBLISHED = Path(
     os.environ.get(
@@ -39,16 +40,18 @@ def test_a_stopped_reproduction_goes_on_and_failures_are_told(tmp_path, monkeypa
 
     monkeypatch.setattr(robust_normal, "published_chain", chain)
     monkeypatch.setattr(robust_normal, "quadrature", grid)
-    index = reproduce("robust_normal", out=tmp_path, progress=False)
+    done = reproduce("robust_normal", out=tmp_path, progress=False)
+    assert done.failures == 1
     page = (tmp_path / "robust_normal-smoke.html").read_text()
     assert "out of &lt;memory&gt;" in page
-    assert "robust_normal-smoke.html" in index.read_text()
+    assert "robust_normal-smoke.html" in done.index.read_text()
     assert sorted(calls) == ["BSL", "energy", "kernel"]
 
     calls.clear()
     broken.clear()
-    reproduce("robust_normal", out=tmp_path, progress=False)
+    done = reproduce("robust_normal", out=tmp_path, progress=False)
     assert calls == ["BSL"]  # the failed part alone
+    assert done.failures == 0
     page = (tmp_path / "robust_normal-smoke.html").read_text()
     assert "Not compared: other observations" in page
     assert "data:image/png;base64," in page
@@ -56,8 +59,9 @@ def test_a_stopped_reproduction_goes_on_and_failures_are_told(tmp_path, monkeypa
 
 @pytest.mark.slow
 def test_all_experiments_at_the_smallest_scale(tmp_path):
-    index = reproduce("all", out=tmp_path, progress=False)
-    assert index.is_file()
+    done = reproduce("all", out=tmp_path, progress=False)
+    assert done.index.is_file()
+    assert done.failures == 0
     for name in EXPERIMENTS:
         page = (tmp_path / f"{name}-smoke.html").read_text()
         assert "Not finished" not in page
@@ -100,3 +104,23 @@ def test_published_numbers(computed, experiment, cell, what, published, rounding
 def test_kept_results_of_a_scale_are_apart(tmp_path):
     _kept.write(tmp_path / "a" / "smoke", "cell", "f", {"x": np.ones(1)})
     assert _kept.read(tmp_path / "a" / "paper", "cell", "f") is None
+
+
+def made_outcome(name: str, **changed) -> Outcome:
+    number = Number("a rate", 0.1, 0.104, 0.001, 2.5, "agrees", False)
+    settings = {"published": True, "failures": 0, "seconds": 1.0, "work_seconds": 2.0}
+    settings |= {"title": name.title(), "scale": "smoke", "page": f"{name}.html"}
+    return Outcome(name=name, **settings | {"numbers": [number]} | changed)
+
+
+def test_outcomes_are_kept_and_told_together(tmp_path):
+    outcome = made_outcome("robust_normal")
+    write_outcome(outcome, tmp_path)
+    assert read_outcome("robust_normal", "smoke", tmp_path) == outcome
+    assert read_outcome("robust_normal", "paper", tmp_path) is None
+    (tmp_path / "robust_normal" / "smoke.json").write_text("{}")
+    assert read_outcome("robust_normal", "smoke", tmp_path) is None
+    bound = Number("another", 0.001, 0.0, 0.1, 0.0, "agrees", True)
+    text = write_numbers([made_outcome("x", numbers=[*outcome.numbers, bound])], tmp_path)
+    assert "| a rate | 0.1 | 0.104 | 0.001 | 2.5 | agrees |" in text.read_text()
+    assert "| another | < 0.001 | 0 |" in text.read_text()

@@ -57,6 +57,7 @@ class Comparison:
         have the same unless `exact` says that it has none.
     - `rounding`: half a unit of the last digit that was printed.
     - `bound`: the published number is an upper bound.
+    - `note`: what explains a difference, shown where there is one.
     """
 
     what: str
@@ -66,6 +67,7 @@ class Comparison:
     rounding: float
     bound: bool = False
     exact: bool = False
+    note: str = ""
 
     @property
     def distance(self) -> float:
@@ -104,6 +106,7 @@ class Findings:
 class Experiment:
     """One experiment of the paper.
 
+    - `observations`: keys of its data in the published file.
     - `cells(scale, data)`: its pieces of work, independent of each other.
     - `findings(results, scale, data)`: what they show together; `results` is by cell.
     """
@@ -111,6 +114,7 @@ class Experiment:
     name: str
     title: str
     section: str
+    observations: tuple[str, ...]
     settings: Mapping[str, str]
     cells: Callable[[Scale, Data], list[Cell]]
     findings: Callable[[Mapping[str, Result], Scale, Data], Findings]

@@ -5,7 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 from matplotlib.figure import Figure
@@ -13,18 +13,9 @@ from matplotlib.figure import Figure
 from .._table import format_cell
 from ._data import Data
 from ._experiment import Experiment, Findings, Result, Scale
+from ._outcome import Number, Outcome
 
 TEMPLATES = Path(__file__).parent
-
-
-class Outcome(NamedTuple):
-    """What the index says of an experiment."""
-
-    experiment: Experiment
-    page: Path
-    verdicts: Mapping[str, int]
-    failures: int
-    seconds: float
 
 
 def write_page(
@@ -39,15 +30,17 @@ def write_page(
     """The page of an experiment: pictures, numbers beside the published ones, verdicts."""
     whole = not failures
     found = experiment.findings(results, scale, data) if whole else Findings([])
-    comparable = data.published and scale.name == "paper"
+    published = data.holds(experiment.observations)
+    comparable = published and scale.name == "paper"
     verdicts = [c.verdict(comparable) for c in found.comparisons]
+    work = sum(float(r["seconds"]) for r in results.values() if "seconds" in r)
     page = out / f"{experiment.name}-{scale.name}.html"
     _write(
         page,
         "_page.html.j2",
         experiment=experiment,
         scale=scale,
-        published=data.published,
+        published=published,
         comparable=comparable,
         rows=list(zip(found.comparisons, verdicts, strict=True)),
         counts=Counter(verdicts),
@@ -55,16 +48,23 @@ def write_page(
         tables=found.tables,
         remarks=found.remarks,
         failures=failures,
-        work_seconds=sum(float(r["seconds"]) for r in results.values() if "seconds" in r),
+        work_seconds=work,
         simulations=sum(int(r["simulations"]) for r in results.values() if "simulations" in r),
     )
-    return Outcome(experiment, page, Counter(verdicts), len(failures), seconds)
+    numbers = [
+        Number(c.what, c.published, c.ours, c.error, c.distance, verdict, c.bound)
+        for c, verdict in zip(found.comparisons, verdicts, strict=True)
+    ]
+    return Outcome(
+        experiment.name, experiment.title, scale.name, page.name, published, len(failures),
+        seconds, work, numbers,
+    )  # fmt: skip
 
 
-def write_index(outcomes: list[Outcome], scale: str, data: Data, out: Path) -> Path:
+def write_index(outcomes: list[Outcome], scale: str, out: Path) -> Path:
     """The page that points to the others."""
     page = out / "index.html"
-    _write(page, "_index.html.j2", outcomes=outcomes, scale=scale, published=data.published)
+    _write(page, "_index.html.j2", outcomes=outcomes, scale=scale)
     return page
 
 

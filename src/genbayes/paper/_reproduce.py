@@ -17,6 +17,7 @@ from . import _kept
 from ._data import Data
 from ._experiment import SCALES, Cell, Experiment, Result
 from ._experiments import EXPERIMENTS
+from ._outcome import Outcome, Reproduction, read_outcome, write_numbers, write_outcome
 from ._pages import write_index, write_page
 
 
@@ -40,7 +41,7 @@ def reproduce(
     jobs: int = 1,
     executor: Executor | None = None,
     progress: bool = True,
-) -> Path:
+) -> Reproduction:
     """Run experiments of the paper and lay the results beside the published numbers.
 
     What was computed before is kept: a run that was stopped goes on where it was.
@@ -54,7 +55,9 @@ def reproduce(
     - `jobs`: processes to work in; `executor`: any `concurrent.futures.Executor` in their place.
     - `progress`: draw a bar on standard error.
 
-    **Returns:** the path of the index page.
+    **Returns:** a `Reproduction`: the path of the `index` page, and a `table()` of verdicts. The
+    index, and `numbers.md` with every published number beside ours, tell of all experiments that
+    were ever computed in that folder at that scale.
 
     ```python
     >>> from genbayes.paper import EXPERIMENTS
@@ -67,15 +70,19 @@ def reproduce(
     check_count("jobs", jobs)
     chosen = _chosen(names)
     out, data = Path(out), Data(observations)
-    outcomes = []
+    done: list[Outcome] = []
     with _workers(jobs, executor) as pool:
         for experiment in chosen:
             began = time.perf_counter()
             results, failures = _compute(experiment, scale, data, out, pool, progress)
             seconds = time.perf_counter() - began
-            page = write_page(experiment, SCALES[scale], data, results, failures, seconds, out)
-            outcomes.append(page)
-    return write_index(outcomes, scale, data, out)
+            outcome = write_page(experiment, SCALES[scale], data, results, failures, seconds, out)
+            write_outcome(outcome, out)
+            done.append(outcome)
+    told = [read_outcome(name, scale, out) for name in EXPERIMENTS]
+    outcomes = [outcome for outcome in told if outcome is not None]
+    write_numbers(outcomes, out)
+    return Reproduction(write_index(outcomes, scale, out), tuple(done))
 
 
 def _chosen(names: str | Sequence[str]) -> list[Experiment]:

@@ -110,6 +110,7 @@ EXPERIMENT = Experiment(
     name="bsl_sticky",
     title="Synthetic likelihoods: chains that stick",
     section="Appendix: increasing the number of simulations for BSL and semiBSL",
+    observations=(MODELS["multi_gk"].data,),
     settings={
         "observations": f"{NUM_OBSERVATIONS}, multivariate g-and-k",
         "sampler": "correlated pseudo-marginal Metropolis as published, "

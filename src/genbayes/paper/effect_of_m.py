@@ -176,6 +176,7 @@ EXPERIMENT = Experiment(
     name="effect_of_m",
     title="The effect of the number of simulations",
     section="Appendix: different number of simulations",
+    observations=tuple(m.data for m in MODELS.values()),
     settings={
         "observations": f"{NUM_OBSERVATIONS}",
         "sampler": "vanilla pseudo-marginal Metropolis, proposals of variance 1",

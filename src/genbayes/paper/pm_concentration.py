@@ -127,6 +127,7 @@ EXPERIMENT = Experiment(
     name="pm_concentration",
     title="Pseudo-marginal posteriors with more observations",
     section="Appendix: pseudo-marginal MCMC for the g-and-k models",
+    observations=tuple(m.data for m in MODELS.values()),
     settings={
         "observations": "1, 5, 10, ..., 100",
         "sampler": "correlated pseudo-marginal Metropolis as published: the refreshed group is "

@@ -185,6 +185,7 @@ EXPERIMENT = Experiment(
     name="robust_normal",
     title="Robustness of the location of a normal model",
     section="Robustness for normal location model, and its appendix",
+    observations=tuple(s.key for s in SETUPS),
     settings={
         "observations": "100, a share epsilon of them from N(z, 1)",
         "prior": "N(0, 1)",
