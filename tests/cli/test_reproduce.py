@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import call, words
 
 from genbayes.cli import _reproduce
 from genbayes.paper import Reproduction
-from tests.cli.conftest import call, words
 
 
 @pytest.fixture
