@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -19,6 +20,11 @@ from ._fingerprint import fingerprint
 from ._lock import now
 
 LIBRARIES = ("genbayes", "jax", "jaxlib", "numpyro", "blackjax", "equinox", "numpy")
+
+
+@cache  # many short runs would spend a fifth of their time on it
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()}
 
 
 def function_name(fn: Any) -> str:
@@ -97,8 +103,7 @@ def describe_run(
         "precision": 8 * jnp.zeros(()).dtype.itemsize,
         "started": now(),
         "command": list(sys.argv),
-        "versions": {name: version(name) for name in LIBRARIES}
-        | {"python": platform.python_version()},
+        "versions": dict(_versions()),
         "machine": {
             "platform": platform.platform(),
             "cores": os.cpu_count(),
