@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-MODULES = ("step", "scores", "pm_steps")
+MODULES = ("step", "scores", "pm_steps", "storing")
 LONG = ("samplers", "integrators")  # only by name
 FURTHER = {
     "start_rows": "From nothing to the first draw.",

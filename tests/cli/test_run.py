@@ -1,5 +1,6 @@
 """`run` and `resume`: what a file defines is drawn from, kept, gone on with, refused."""
 
+import contextlib
 import json
 import os
 import signal
@@ -274,6 +275,53 @@ def test_a_killed_run_is_cut_off_and_goes_on(here, capsys):
     assert "Go on with genbayes resume runs/long" in words(said.err)
     assert call("resume", "runs/long", "--quiet") == 0
     np.testing.assert_array_equal(gb.load("runs/long").draws["mean"], whole.draws["mean"])
+
+
+# commits as often as there are chunks, so that kills find every kind of moment
+HASTY = """
+from genbayes.runs import _loop, _sink
+
+_loop.CHUNK_SECONDS, _sink.COMMIT_SECONDS = 0.02, 0.0
+"""
+
+
+@pytest.mark.slow
+def test_runs_killed_at_fifty_random_instants_end_like_one_that_was_not(here):
+    (here / "model.py").write_text(MODEL + HASTY)
+    rng, died = np.random.default_rng(0), 0
+    whole = gb.sample(
+        _target_of(here / "model.py"), gb.PseudoMarginal(0.8), num_samples=300_000, num_chains=2,
+        start="zero", progress=False,
+    )  # fmt: skip
+    begin = ("run", "model.py", *PM, "--samples", 300_000, "--warmup", 0, "--quiet", "--out")
+    for number in range(50):
+        path = Path(f"runs/{number}")
+        while True:
+            again = (here / path / "manifest.json").exists()
+            words = ("resume", path, "--quiet") if again else (*begin, path)
+            with start(*words) as process:
+                if died < 50 and rng.random() < 0.9:  # before, within or after the drawing
+                    wait_for_start(process, rng.exponential(1.0))
+                    process.kill()
+                out, error = process.communicate(timeout=300)
+            died += process.returncode == -signal.SIGKILL
+            if process.returncode != -signal.SIGKILL:
+                assert process.returncode == 0, (out, error)
+                break
+        run = gb.load(path)
+        assert run.cost.steps == whole.cost.steps
+        np.testing.assert_array_equal(run.unconstrained, whole.unconstrained)
+        np.testing.assert_array_equal(run.info["accepted"], whole.info["accepted"])
+        if died == 50:
+            return
+    pytest.fail(f"Only {died} processes were killed: they are faster than the kills.")
+
+
+def wait_for_start(process, seconds: float) -> None:
+    """Let it import its libraries, or end, and then work for some seconds."""
+    for wait in (2.0, seconds):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=wait)
 
 
 def _target_of(file: Path) -> gb.ScorePosterior:
