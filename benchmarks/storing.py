@@ -1,6 +1,6 @@
 """What keeping a run costs: the demo's 110 000 steps of adSGLD, stored and not stored, in turn.
 
-    python -m benchmarks storing
+python -m benchmarks storing
 """
 
 import tempfile

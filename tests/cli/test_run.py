@@ -125,6 +125,11 @@ def test_settings_are_those_of_the_sampler(name, settings, expected):
     assert [type(x) for x in vars(made).values()] == [type(x) for x in vars(expected).values()]
 
 
+def test_a_step_size_is_tuned_if_asked():
+    sampler = make_sampler("adsgld", ["diffusion=2"], tune=True)
+    assert isinstance(sampler.step_size, gb.tuning.Bandit)
+
+
 def test_lists_become_arrays():
     sampler = make_sampler("pm", ["proposal_scale=[0.5, 2]"])
     np.testing.assert_array_equal(sampler.proposal_scale, [0.5, 2])
@@ -138,7 +143,7 @@ def test_every_sampler_of_the_table_exists():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sampler", "adsgld"], "AdSGLD needs step_size: add --set step_size=VALUE. Its set"),
+        (["--sampler", "adsgld"], "AdSGLD needs step_size: add --set step_size=VALUE, or --tune."),
         (["--sampler", "sgld", "--set", "step_sise=1"],
          "SGLD has no setting 'step_sise'. Did you mean step_size"),
         (["--sampler", "sgld", "--set", "step_size"], "expects NAME=VALUE, such as step_size=3e-3"),
@@ -150,6 +155,9 @@ def test_every_sampler_of_the_table_exists():
         (["--sampler", "adsgld", "--set", "step_size=1", "--set", "integrator=rk4"],
          "must be 'badodab' or 'euler', got 'rk4'"),
         (["--set", "step_size=1"], "needs a sampler to belong to, and --sampler is auto"),
+        (["--tune"], "--tune needs a sampler to belong to, and --sampler is auto"),
+        (["--sampler", "pm", "--tune"], "--tune finds a step size, and PseudoMarginal has none"),
+        (["--sampler", "sgld", "--tune", "--set", "step_size=1"], "leave one of them out"),
     ],
 )  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(here, capsys, options, message):

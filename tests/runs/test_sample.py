@@ -305,6 +305,12 @@ def test_ctrl_c_keeps_the_draws_and_says_how_to_go_on():
 
 
 class TestInterruptible:
+    @pytest.fixture(autouse=True)
+    def ctrl_c_raises(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored under nohup
+        yield
+        signal.signal(signal.SIGINT, before)
+
     def test_the_first_ctrl_c_is_a_flag_and_the_second_works_as_ever(self):
         with interruptible() as asked:
             assert not asked

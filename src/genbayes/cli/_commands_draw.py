@@ -81,6 +81,9 @@ def run(
             help="A setting of the sampler, such as step_size=3e-3; as often as needed.",
         ),
     ] = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Find the sampler's step size by bandit, before the run.")
+    ] = False,
     samples: Annotated[int, typer.Option(min=1, help="Draws to keep of each chain.")] = 1000,
     warmup: Annotated[int, typer.Option(min=0, help="Steps before them.")] = 500,
     chains: Annotated[int, typer.Option(min=1, help="Independent chains.")] = 4,
@@ -109,6 +112,7 @@ def run(
     request = Request(
         sampler=sampler.value,
         settings=tuple(set_ or ()),
+        tune=tune,
         options=sizes | limits | {"seed": seed, "thinning": thinning, "start": start.value},
         precision=None if precision is None else int(precision),
         out=out,

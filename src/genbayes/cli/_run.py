@@ -23,6 +23,7 @@ class Request:
 
     sampler: str
     settings: tuple[str, ...]
+    tune: bool
     options: dict[str, Any]  # of `sample`
     precision: int | None
     out: Path | None
@@ -32,7 +33,7 @@ def run_file(file: str, request: Request, *, quiet: bool, as_json: bool) -> int:
     """Draw from the target of a file; give the exit status."""
     if request.precision is not None:
         set_precision(request.precision)
-    sampler = make_sampler(request.sampler, request.settings)
+    sampler = make_sampler(request.sampler, request.settings, tune=request.tune)
     loaded = load_target(file)
     out = request.out if request.out is not None else free_folder(Path("runs") / loaded.file.stem)
     run = gb.sample(

@@ -13,6 +13,7 @@ import jax
 import genbayes as gb
 
 from ..samplers import AbstractSampler
+from ..samplers._tuner import Tuner
 from ._errors import UsageError
 
 CLASSES = {
@@ -28,8 +29,12 @@ CLASSES = {
 _WORDS = {"true": True, "yes": True, "false": False, "no": False, "none": None}
 
 
-def make_sampler(name: str, settings: Sequence[str]) -> AbstractSampler | None:
+def make_sampler(
+    name: str, settings: Sequence[str], *, tune: bool = False
+) -> AbstractSampler | None:
     """The sampler of that name with settings such as `"step_size=3e-3"`; none for `auto`.
+
+    With `tune`, its step size is found by bandit before the run starts.
 
     ```python
     >>> make_sampler("sgld", ["step_size=3e-3"]).step_size
@@ -38,23 +43,38 @@ def make_sampler(name: str, settings: Sequence[str]) -> AbstractSampler | None:
     ```
     """
     if name == "auto":
-        if settings:
+        if settings or tune:
+            given = f"--set {settings[0]}" if settings else "--tune"
             raise UsageError(
-                f"--set {settings[0]} needs a sampler to belong to, and --sampler is auto. Name "
+                f"{given} needs a sampler to belong to, and --sampler is auto. Name "
                 f"one: --sampler {' | '.join(CLASSES)}."
             )
         return None
     kind = getattr(gb, CLASSES[name])
     known = {p.name: p for p in inspect.signature(kind).parameters.values() if p.name != "self"}
     given = dict(_parsed(text, kind, known) for text in settings)
+    if tune:
+        given["step_size"] = _bandit(kind, known, given)
     missing = [p.name for p in known.values() if p.default is p.empty and p.name not in given]
     if missing:
         raise UsageError(
             f"{kind.__name__} needs {' and '.join(missing)}: add "
             + " ".join(f"--set {one}=VALUE" for one in missing)
+            + (", or --tune" if missing == ["step_size"] else "")
             + f". Its settings are {_described(known)}."
         )
     return kind(**given)
+
+
+def _bandit(kind: type, known: dict[str, inspect.Parameter], given: dict[str, Any]) -> Tuner:
+    if "step_size" not in known:
+        raise UsageError(f"--tune finds a step size, and {kind.__name__} has none: leave it out.")
+    if "step_size" in given:
+        raise UsageError(
+            f"--tune finds the step size, and --set step_size={given['step_size']} gives one: "
+            "leave one of them out."
+        )
+    return gb.tuning.Bandit()
 
 
 def _parsed(text: str, kind: type, known: dict[str, inspect.Parameter]) -> tuple[str, Any]:
@@ -109,6 +129,8 @@ def _allowed(annotation: Any) -> list[Any]:
         return [x for part in typing.get_args(annotation) for x in _allowed(part)]
     if origin is Literal:
         return list(typing.get_args(annotation))
+    if annotation is Tuner:
+        return []  # no text stands for one: --tune does
     return [annotation if isinstance(annotation, type) else type(None)]
 
 
