@@ -1,7 +1,5 @@
 """What diagnostics share: a few draws of a run, and simulations at each of them."""
 
-import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import check_count
-from .._types import Array, Key, PyTree, Theta
+from .._types import Array, Theta
 from ..runs import Run
 from ..scores import AbstractScore
-from ..targets import ScorePosterior, sobol_noise, suits_sobol, with_all_pairs
-
-_NUMBERS = 2**20  # simulated numbers that are held at a time
+from ..targets import ScorePosterior, suits_sobol, with_all_pairs
+from ..targets import over_draws as over_draws
 
 
 class Picked(NamedTuple):
@@ -78,61 +75,6 @@ def weighted_moments(run: Run) -> tuple[np.ndarray, np.ndarray]:
 def keys_of(seed: int, num: int) -> Array:
     """One key for each of some draws."""
     return jax.random.split(jax.random.key(seed), num)
-
-
-def over_draws(
-    function: Callable[[Theta, Array | None], Array],
-    target: ScorePosterior,
-    theta: dict[str, np.ndarray],
-    keys: Array,
-    num: int,
-    *,
-    even: bool = False,
-) -> np.ndarray:
-    """`function(theta_s, simulations_s)` for each of S parameters, stacked.
-
-    The simulations are `(num, *event)`, or `None` where `num` is 0. `even` takes Sobol noise where
-    it suits the simulator. `function` must be an `equinox.Module` or hashable, so that
-    one compiled program serves all calls.
-    """
-    tree = {name: jnp.asarray(x, float) for name, x in theta.items()}
-    if not target.traceable:
-        one = eqx.filter_jit(function)
-        rows = [
-            np.asarray(one(at, _draws(target, at, key, num, False)))
-            for key, at in zip(keys, _rows(tree, len(keys)), strict=True)
-        ]
-        return np.stack(rows)
-    even = even and suits_sobol(target)
-    size = max(1, num * math.prod(target.problem.observations.shape[1:]))
-    batch = int(np.clip(_NUMBERS // size, 1, len(keys)))
-    return np.asarray(_mapped(function, target, tree, keys, num, even, batch))
-
-
-def _rows(tree: dict[str, Array], size: int) -> list[dict[str, Array]]:
-    return [{name: x[s] for name, x in tree.items()} for s in range(size)]
-
-
-def _draws(target: ScorePosterior, theta: Theta, key: Key, num: int, even: bool) -> Array | None:
-    simulator = target.problem.simulator
-    if simulator is None or num == 0:
-        return None
-    if even:
-        sized = eqx.tree_at(lambda t: t.num_simulations, target, num)
-        return simulator.simulate_from(theta, sobol_noise(key, sized).simulator)
-    return simulator.simulate_from(theta, simulator.draw_noise(key, num))
-
-
-@eqx.filter_jit
-def _mapped(
-    function: Any, target: ScorePosterior, theta: PyTree, keys: Array, num: int, even: bool,
-    batch: int,
-) -> Array:  # fmt: skip
-    def one(item: tuple[Key, PyTree]) -> Array:
-        key, at = item
-        return function(at, _draws(target, at, key, num, even))
-
-    return jax.lax.map(one, (keys, theta), batch_size=batch)
 
 
 class Scores(eqx.Module):

@@ -1,5 +1,6 @@
 """Targets: what samplers walk on."""
 
+from ._over_draws import over_draws as over_draws
 from ._posterior import ScorePosterior as ScorePosterior
 from ._posterior import TargetNoise as TargetNoise
 from ._sobol import noise_distribution as noise_distribution
