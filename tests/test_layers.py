@@ -29,6 +29,7 @@ LAYERS = (
     ("kernels", "_tree", "_table", "_convergence", "_figure"),
     ("_checks",),
     ("_types",),
+    ("_workers",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 HEAVY = ("matplotlib", "arviz", "dask", "torch", "zarr", "typer", "jinja2")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from . import tasks as tasks
     from . import tuning as tuning
     from .problem import BlackBox as BlackBox
+    from .problem import Command as Command
     from .problem import Prior as Prior
     from .problem import Problem as Problem
     from .problem import Simulator as Simulator
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 # stage -> the names of it that users meet as genbayes.NAME
 _STAGES = {
-    "problem": ("BlackBox", "Prior", "Problem", "Simulator"),
+    "problem": ("BlackBox", "Command", "Prior", "Problem", "Simulator"),
     "scores": (
         "DawidSebastiani",
         "EnergyScore",

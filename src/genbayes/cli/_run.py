@@ -14,7 +14,7 @@ from ._samplers import make_sampler
 from ._show import say, show, show_json
 from ._target_file import Loaded, file_hash, load_target
 
-STATUS = {Outcome.DIVERGED: BAD_END, Outcome.INTERRUPTED: INTERRUPTED}
+STATUS = {Outcome.DIVERGED: BAD_END, Outcome.FAILURES: BAD_END, Outcome.INTERRUPTED: INTERRUPTED}
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,15 @@ import numpy as np
 
 from .._checks import is_concrete
 from .._types import Array, Observations
+from .._workers import Failed
+from ._black_box import AbstractBlackBox
 from ._prior import Prior
 from ._simulator import AbstractSimulator, Simulator
+
+PROBES = 10  # prior draws at which a black box may fail before it is refused
+# of the code, not of the parameters: no other draw from the prior would do better
+MISTAKES = ("KeyError", "IndexError", "TypeError", "NameError", "AttributeError", "ImportError",
+            "ModuleNotFoundError", "SyntaxError")  # fmt: skip
 
 
 class Problem(eqx.Module):
@@ -167,27 +174,45 @@ def _probe_black_box(
     prior: Prior, simulator: AbstractSimulator
 ) -> tuple[jax.ShapeDtypeStruct, list[str]]:
     """The shape and type of one draw, found by making one: nothing is known of what it reads."""
-    key_theta, key_noise = jax.random.split(jax.random.key(0))
-    theta, noise = prior.sample(key_theta), simulator.draw_noise(key_noise, 1)
-    draw = _explained(prior, lambda: simulator.simulate_from(theta, noise)[0])
-    return jax.ShapeDtypeStruct(draw.shape, draw.dtype), []
+    failed = None
+    for attempt in range(PROBES):
+        key_theta, key_noise = jax.random.split(jax.random.key(attempt))
+        theta, noise = prior.sample(key_theta), simulator.draw_noise(key_noise, 1)
+        if isinstance(simulator, AbstractBlackBox):
+            found = simulator.try_draw(theta, noise)
+        else:
+            found = _explained(prior, lambda t=theta, z=noise: simulator.simulate_from(t, z)[0])
+        if not isinstance(found, Failed):
+            return jax.ShapeDtypeStruct(found.shape, found.dtype), []
+        if found.kind in MISTAKES:
+            raise ValueError(_explanation(prior, found.message))
+        failed = failed or found
+    assert failed is not None
+    raise ValueError(
+        f"The simulator failed on each of {PROBES} draws from the prior, the first time because "
+        f"{failed.message}. Tighten the prior, or mend the simulator.\n{failed.details}".rstrip()
+    )
 
 
 def _explained(prior: Prior, draw: Callable[[], Any]) -> Any:
     try:
         value = draw()
     except (KeyError, IndexError, TypeError) as error:
-        raise ValueError(
-            f"The simulator failed on a draw from the prior: {type(error).__name__}: {error}. It "
-            "is called as fn(theta, noise) with theta a mapping with the names "
-            f'{list(prior.names)} (theta["{prior.names[0]}"]), of shapes {prior.shapes}.'
-        ) from error
+        raise ValueError(_explanation(prior, f"{type(error).__name__}: {error}")) from error
     if not hasattr(value, "shape"):
         raise TypeError(
             "The simulator must return one array per draw, got "
             f"{type(value).__name__}: stack its parts into one array."
         )
     return value
+
+
+def _explanation(prior: Prior, what: str) -> str:
+    return (
+        f"The simulator failed on a draw from the prior: {what}. It is called as fn(theta, noise) "
+        f"with theta a mapping with the names {list(prior.names)} "
+        f'(theta["{prior.names[0]}"]), of shapes {prior.shapes}.'
+    )
 
 
 def _check_draw(draw: jax.ShapeDtypeStruct, observations: Array) -> None:

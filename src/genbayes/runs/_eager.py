@@ -1,5 +1,6 @@
 """The same steps one by one, in Python, for simulators that cannot be compiled."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -37,20 +38,27 @@ def advance(
     *,
     capacity: int,
     thinning: int,
-) -> tuple[PyTree, PyTree]:
-    """As the compiled program of the same name: states, and records padded to `capacity`."""
+    stop: Callable[[], bool],
+) -> tuple[PyTree, PyTree, int]:
+    """As the compiled program of the same name: states, records padded to `capacity`; their number.
+
+    Fewer than `count` where there is a reason to stop: a single record may take long.
+    """
+    chains = range(keys.shape[0])
     if int(count) == 0:
-        return state, {"u": jnp.zeros((keys.shape[0], capacity, target.size)), "info": {}}
-    states, records = [], []
-    for c in range(keys.shape[0]):
-        at, rows = one_chain(state, c), []
-        for i in range(int(count)):
-            start = int(first) + i * thinning
-            at, row = _block(one_chain(walker, c), target, keys[c], at, start, thinning)
-            rows.append(row)
-        states.append(at)
-        records.append(jax.tree.map(lambda *x: _padded(np.stack(x), capacity), *rows))
-    return stacked(states), jax.tree.map(lambda *x: np.stack(x), *records)
+        return state, {"u": jnp.zeros((len(chains), capacity, target.size)), "info": {}}, 0
+    walkers = [one_chain(walker, c) for c in chains]
+    states = [one_chain(state, c) for c in chains]
+    rows: list[list[PyTree]] = [[] for _ in chains]
+    for i in range(int(count)):
+        start = int(first) + i * thinning
+        for c in chains:
+            states[c], row = _block(walkers[c], target, keys[c], states[c], start, thinning)
+            rows[c].append(row)
+        if stop():
+            break
+    records = [jax.tree.map(lambda *x: _padded(np.stack(x), capacity), *r) for r in rows]
+    return stacked(states), jax.tree.map(lambda *x: np.stack(x), *records), len(rows[0])
 
 
 def _block(

@@ -28,7 +28,8 @@ from numpyro.distributions.transforms import Transform
 from .._tree import is_key
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
-_IGNORED_FIELDS = {"executor", "_inv"}  # `_inv`: NumPyro's memory of a transform's inverse
+# what computes draws without changing them; `_inv`: NumPyro's memory of a transform's inverse
+_IGNORED_FIELDS = {"executor", "runtime", "timeout", "retries", "max_failures", "_inv"}
 _CHANGING = {"append", "add", "clear", "extend", "insert", "pop", "setdefault", "update"}
 _OURS = str(Path(__file__).parents[1])
 

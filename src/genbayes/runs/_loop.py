@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,11 +14,13 @@ import numpy as np
 
 from .._tree import floats_to_arrays
 from .._types import Array, PyTree
+from ..problem import Failures, recording
 from ..samplers import AbstractSampler, AbstractWarmup
 from ..targets import ScorePosterior
 from . import _eager, _program
+from ._heartbeat import Heartbeat
 from ._plan import Cost, Outcome, Plan, Tallies
-from ._progress import Reporter
+from ._progress import Reporter, Silent
 from ._sink import Sink
 from ._start import chain_keys, starting_points
 
@@ -40,6 +42,7 @@ class Walk:
         self.state: PyTree = None
         self.cost = Cost()
         self.tallies = Tallies()
+        self.failures = Failures()
 
     def _stack(self, walker: Any) -> Any:
         """The same settings for every chain, along a leading axis."""
@@ -51,12 +54,15 @@ class Walk:
 
     def begin(self, start: Any) -> None:
         """Put every chain on its starting point."""
-        self.begin_at(starting_points(self.target, start, self.keys.start))
+        with recording(self.failures):
+            u = starting_points(self.target, start, self.keys.start)
+        self.begin_at(u)
 
     def begin_at(self, u: Array) -> None:
         """Put the chains at `u`, `(chain, p)`."""
         program = _program if self.target.traceable else _eager
-        self.state = program.begin(self.walker, self.target, self.keys.init, u)
+        with recording(self.failures):
+            self.state = program.begin(self.walker, self.target, self.keys.init, u)
         self.cost.simulator_calls += 2 * self.plan.num_chains * self._per_estimate
 
     @property
@@ -88,13 +94,18 @@ class Walk:
 
         return jax.tree.map(stack, walker)
 
-    def advance(self, count: int) -> PyTree:
-        """`count` records further; `count=0` only compiles."""
+    def advance(self, count: int, stop: Callable[[], bool] = lambda: False) -> PyTree:
+        """At most `count` records further, as `step` then tells; `count=0` only compiles."""
         thinning = 1 if self.warming else self.plan.thinning
         first, number = jnp.asarray(self.step, jnp.int32), jnp.asarray(count, jnp.int32)
         settings = {"capacity": self._capacity(), "thinning": thinning}
-        state, records = self._call(first, number, settings)
-        records = jax.block_until_ready(records)
+        if self.target.traceable:
+            state, records = self._call(first, number, settings)
+            records = jax.block_until_ready(records)
+        else:
+            args = (self.walker, self.state, self.keys.steps, self.target, first, number)
+            with recording(self.failures):
+                state, records, count = _eager.advance(*args, **settings, stop=stop)
         if count:
             self.state = state
             self.step += count * thinning
@@ -102,8 +113,6 @@ class Walk:
 
     def _call(self, first: Array, number: Array, settings: dict[str, int]) -> tuple[PyTree, PyTree]:
         args = (self.walker, self.state, self.keys.steps)
-        if not self.target.traceable:
-            return _eager.advance(*args, self.target, first, number, **settings)
         if self.plan.chain_method == "sequential":
             parts = [
                 _program.advance(*_chain(args, c), self.target, first, number, **settings)  # pyright: ignore
@@ -158,17 +167,25 @@ def interruptible() -> Iterator[StopAsked]:
 
 def walk_on(walk: Walk, sink: Sink, reporter: Reporter) -> Outcome:
     """Walk to the end of the plan, or until there is a reason to stop."""
-    plan, chunk = walk.plan, 8
+    # a single step of a black box may take minutes
+    plan, chunk = walk.plan, 8 if walk.target.traceable else 1
     compiled: tuple[bool, bool] | None = None
     began, spent = time.perf_counter(), walk.cost.seconds
-    with interruptible() as asked:
+    listens = not walk.target.traceable and not isinstance(reporter, Silent)
+    heartbeat = Heartbeat(walk, reporter.say if listens else None)
+    with interruptible() as asked, heartbeat:
         while walk.step < plan.num_steps:
             if walk.adapting and not walk.warming:
                 walk.finish_warmup()
             if compiled != (walk.adapting, walk.warming and plan.thinning > 1):
                 _compile(walk)
                 compiled = (walk.adapting, walk.warming and plan.thinning > 1)
-            chunk = _one_chunk(walk, sink, reporter, chunk)
+
+            def stop() -> bool:
+                walk.cost.seconds = spent + time.perf_counter() - began
+                return _reason_within(walk, bool(asked)) is not None
+
+            chunk = _one_chunk(walk, sink, reporter, heartbeat, chunk, stop)
             walk.cost.seconds = spent + time.perf_counter() - began
             outcome = _reason_to_stop(walk, sink, bool(asked))
             if outcome is not None:
@@ -182,7 +199,14 @@ def _compile(walk: Walk) -> None:
     walk.cost.compile_seconds += time.perf_counter() - began
 
 
-def _one_chunk(walk: Walk, sink: Sink, reporter: Reporter, chunk: int) -> int:
+def _one_chunk(
+    walk: Walk,
+    sink: Sink,
+    reporter: Reporter,
+    heartbeat: Heartbeat,
+    chunk: int,
+    stop: Callable[[], bool],
+) -> int:
     """One chunk of at most `chunk` records; gives the length of the next."""
     plan, warming = walk.plan, walk.warming
     left = (
@@ -191,9 +215,10 @@ def _one_chunk(walk: Walk, sink: Sink, reporter: Reporter, chunk: int) -> int:
         else -(-(plan.num_steps - walk.step) // plan.thinning)
     )
     count = min(chunk, left, walk._capacity())
-    began = time.perf_counter()
-    records = walk.advance(count)
+    began, before = time.perf_counter(), walk.step
+    records = walk.advance(count, stop)
     seconds = time.perf_counter() - began
+    count = (walk.step - before) // (1 if warming else plan.thinning)
     info = {k: np.asarray(v)[:, :count] for k, v in records["info"].items()}
     walk.tallies.add(info)
     steps = count * (1 if warming else plan.thinning) * plan.num_chains
@@ -202,6 +227,7 @@ def _one_chunk(walk: Walk, sink: Sink, reporter: Reporter, chunk: int) -> int:
     walk.cost.simulator_calls += evaluations * walk._per_estimate
     sink.add(walk, records["u"], info, count, keep=not warming)
     reporter.update(walk.step, info)
+    heartbeat.hear(info)
     wanted = int(count * CHUNK_SECONDS / max(seconds, 1e-6))
     return max(1, min(wanted, 4 * chunk, LARGEST_CHUNK))
 
@@ -210,17 +236,27 @@ def _reason_to_stop(walk: Walk, sink: Sink, asked: bool) -> Outcome | None:
     plan, done = walk.plan, walk.step >= walk.plan.num_steps
     if done:
         return None
-    if asked:
-        return Outcome.INTERRUPTED
+    within = _reason_within(walk, asked)
+    if within is not None:
+        return within
     refused, steps = walk.tallies.get("refused"), walk.cost.steps
     if refused and plan.on_divergence == "halve":
         return Outcome.HALVED
     if steps >= 1000 and refused > 0.5 * steps:
         return Outcome.DIVERGED
-    if plan.max_seconds is not None and walk.cost.seconds >= plan.max_seconds:
-        return Outcome.MAX_SECONDS
     if plan.max_simulations is not None and walk.cost.simulator_calls >= plan.max_simulations:
         return Outcome.MAX_SIMULATIONS
     if plan.min_ess is not None and sink.reached(plan.min_ess):
         return Outcome.MIN_ESS
     return None
+
+
+def _reason_within(walk: Walk, asked: bool) -> Outcome | None:
+    """What is looked at between the steps of a black box too."""
+    if asked:
+        return Outcome.INTERRUPTED
+    handling = getattr(walk.target.problem.simulator, "handling", None)
+    if handling is not None and walk.failures.too_many(handling.max_failures):
+        return Outcome.FAILURES
+    most = walk.plan.max_seconds
+    return Outcome.MAX_SECONDS if most is not None and walk.cost.seconds >= most else None

@@ -21,6 +21,7 @@ class Outcome(enum.Enum):
     MAX_SIMULATIONS = "The run stopped at its limit of simulations (max_simulations)."
     MIN_ESS = "The run stopped because its effective sample size was reached (min_ess)."
     DIVERGED = "The run stopped because it refused too many steps."
+    FAILURES = "The run stopped because the simulator failed too often."
     HALVED = "The run is to begin again with half the step size."
     FAILED = "The run was ended by an error."
     RUNNING = "The run is going on, or was cut off."

@@ -15,6 +15,10 @@ class Reporter(Protocol):
         """Steps done so far, and the infos of the last chunk."""
         ...
 
+    def say(self, line: str) -> None:
+        """A line of its own, from any thread."""
+        ...
+
     def close(self, message: str) -> None:
         """The run has ended."""
         ...
@@ -24,6 +28,9 @@ class Silent:
     """Says nothing."""
 
     def update(self, done: int, info: dict[str, np.ndarray]) -> None:
+        """Nothing."""
+
+    def say(self, line: str) -> None:
         """Nothing."""
 
     def close(self, message: str) -> None:
@@ -65,6 +72,10 @@ class Bar:
             note=self._tally.text(),
         )
 
+    def say(self, line: str) -> None:
+        """Above the bar."""
+        self._bar.console.print(line, highlight=False, markup=False)
+
     def close(self, message: str) -> None:
         """Leave the bar as it stands."""
         self._bar.update(self._task, description=message)
@@ -90,6 +101,10 @@ class Lines:
             self._last = now
             parts = (f"{done:,}/{self._total:,} steps", self._rate.text(), left, self._tally.text())
             print(", ".join(parts), file=sys.stderr, flush=True)
+
+    def say(self, line: str) -> None:
+        """At once."""
+        print(line, file=sys.stderr, flush=True)
 
     def close(self, message: str) -> None:
         """Nothing more to say."""

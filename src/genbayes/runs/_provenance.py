@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -59,12 +60,13 @@ def describe_module(module: eqx.Module) -> str:
 def describe_target(target: ScorePosterior) -> dict[str, Any]:
     """The prior, simulator, data, score and weight."""
     simulator = target.problem.simulator
-    fn = getattr(simulator, "fn", None)
+    fn, program = getattr(simulator, "fn", None), getattr(simulator, "program", None)
+    called = None if fn is None else function_name(fn)
     return {
         "prior": target.problem.prior.describe(),
         "prior_hash": fingerprint(target.problem.prior),
         "simulator": None if simulator is None else type(simulator).__name__,
-        "simulator_function": None if fn is None else function_name(fn),
+        "simulator_function": called if program is None else shlex.join(program.command),
         "simulator_hash": None if simulator is None else fingerprint(simulator),
         "observations_shape": list(target.problem.observations.shape),
         "observations_hash": data_hash(target.problem.observations),

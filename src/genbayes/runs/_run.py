@@ -10,8 +10,10 @@ import numpy as np
 import xarray as xr
 
 from .._table import Table
+from ..problem import Failures
 from ..samplers import AbstractSampler
 from ..targets import ScorePosterior
+from ._failures_table import failures_from_dataset, failures_to_dataset
 from ._plan import Cost, Plan, Status
 from ._summary import summarise
 
@@ -30,6 +32,7 @@ class Run:
     - `draws`: parameter name to array `(chain, draw, *shape)`.
     - `unconstrained`: the same draws as samplers see them, `(chain, draw, p)`.
     - `info`: what the sampler met at each draw, name to `(chain, draw)`.
+    - `failures`: draws of a black box that failed, `gb.problem.Failures`.
     - `status`: how the run ended and what was noticed; `cost`: what it took; `provenance`: what
       was run, with which versions, on which machine.
     """
@@ -42,6 +45,7 @@ class Run:
     provenance: dict[str, Any]
     plan: Plan
     observations: np.ndarray
+    failures: Failures = field(default_factory=Failures, repr=False)
     target: ScorePosterior | None = None
     sampler: AbstractSampler | None = None
     path: Path | None = None
@@ -90,6 +94,8 @@ class Run:
                 {"y": (_axes("y", self.observations.ndim, "observation"), self.observations)}
             ),
         }
+        if self.failures.estimates:
+            groups["failures"] = failures_to_dataset(self.failures)
         return xr.DataTree.from_dict(groups)
 
     def to_arviz(self) -> Any:
@@ -164,6 +170,9 @@ def _read_netcdf(path: Path) -> Run:
             name: {str(k): np.asarray(v.values) for k, v in tree[name].data_vars.items()}
             for name in ("posterior", "unconstrained_posterior", "sample_stats", "observed_data")
         }
+        failed = (
+            failures_from_dataset(tree["failures"].to_dataset()) if "failures" in tree else None
+        )
     return Run(
         draws=groups["posterior"],
         unconstrained=groups["unconstrained_posterior"]["u"],
@@ -173,5 +182,6 @@ def _read_netcdf(path: Path) -> Run:
         provenance=json.loads(attributes["provenance"]),
         plan=Plan(**json.loads(attributes["plan"])),
         observations=groups["observed_data"]["y"],
+        failures=Failures() if failed is None else failed,
         path=path,
     )

@@ -17,6 +17,7 @@ import numpy as np
 from .._types import Key
 from ..samplers import PSGLD, SGHMC, SGLD, AbstractSampler, AdSGLD, choose_sampler
 from ..targets import ScorePosterior
+from ._ending import status_of, why_refused
 from ._loop import Walk, walk_on
 from ._plan import Outcome, Plan, Status
 from ._progress import reporter
@@ -115,7 +116,7 @@ def sample(
         run = go(walk, sink, target, sampler, provenance, progress, remarks)
         if run.status.outcome is not Outcome.HALVED:
             return run
-        sampler, remark = _halved(sampler, _why_refused(walk))
+        sampler, remark = _halved(sampler, why_refused(walk))
         remarks = [*before, remark]
         if run.path is not None:
             shutil.rmtree(run.path)  # begun by this very call
@@ -155,7 +156,7 @@ def go(
         _begin_session(sink)
         sink.commit(walk)
         outcome = walk_on(walk, sink, bar)
-        status = _status(walk, sink, sampler, outcome, remarks)
+        status = status_of(walk, sink, sampler, outcome, remarks)
         _end_session(walk, sink, status)
     except BaseException as error:
         _note_failure(walk, sink, error, remarks)
@@ -192,6 +193,7 @@ def _collect(
         provenance=provenance,
         plan=walk.plan,
         observations=np.asarray(target.problem.observations),
+        failures=walk.failures,
         target=target,
         sampler=sampler,
         path=None if sink.store is None else Path(sink.store.path),
@@ -262,6 +264,7 @@ def resume(
     walk = copy.copy(run.walk)
     walk.plan = extended(run.plan, num_samples, stops)
     walk.cost, walk.tallies = copy.copy(walk.cost), copy.deepcopy(walk.tallies)
+    walk.failures = walk.failures.copy()
     sink = Sink(None, [_arrays(run)] if run.unconstrained.shape[1] else None)
     return go(walk, sink, run.target, run.sampler, run.provenance, progress, [])
 
@@ -308,42 +311,6 @@ def _check_seed(seed: Any) -> None:
     if whole or (isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key)):
         return
     raise TypeError(f"seed must be a whole number or a key from jax.random.key, got {seed!r}.")
-
-
-def _status(
-    walk: Walk, sink: Sink, sampler: AbstractSampler, outcome: Outcome, remarks: list[str]
-) -> Status:
-    arrays = sink.arrays()
-    if not arrays:
-        return Status(outcome, tuple(_divergence(walk, outcome)), tuple(remarks))
-    info = {k.removeprefix("info/"): v for k, v in arrays.items() if k.startswith("info/")}
-    info["thinning"] = np.asarray(walk.plan.thinning)
-    u = arrays["unconstrained"]
-    found = [*_divergence(walk, outcome), *sampler.findings(info, u)]
-    return Status(outcome, tuple(found), (*remarks, *sampler.remarks(info, u)))
-
-
-def _divergence(walk: Walk, outcome: Outcome) -> list[str]:
-    if outcome is not Outcome.DIVERGED:
-        return []
-    where = {k: np.asarray(v).tolist() for k, v in _stands(walk).items()}
-    return [
-        f"{walk.tallies.get('refused'):,} of {walk.cost.steps:,} steps were refused because "
-        f"{_why_refused(walk)}; the chains stand at {where}. Try a smaller step size, a "
-        "tighter prior, or a finer integrator in the simulator."
-    ]
-
-
-def _why_refused(walk: Walk) -> str:
-    exploded = walk.tallies.get("exploded")
-    if exploded == walk.tallies.get("refused"):
-        return "the thermostat exploded"
-    more = f" (in {exploded:,} of them, because the thermostat exploded)" if exploded else ""
-    return f"the estimate was not finite{more}"
-
-
-def _stands(walk: Walk) -> Mapping[str, Any]:
-    return jax.vmap(walk.target.problem.prior.constrain)(walk.state.u)
 
 
 def _how_to_go_on(run: Run) -> str:

@@ -9,6 +9,7 @@ from .._convergence import ess_bulk
 from .._tree import to_arrays
 from .._types import Array
 from ._program import constrain
+from ._store_failures import FailureFile
 
 if TYPE_CHECKING:
     from ._loop import Walk
@@ -28,6 +29,7 @@ class Sink:
         self._pending: list[dict[str, np.ndarray]] = []
         self._committed = time.perf_counter()
         self._next_look = 100
+        self._failures = None if store is None else FailureFile(store.path, store.progress)
 
     def add(
         self, walk: "Walk", u: Array, info: dict[str, np.ndarray], count: int, keep: bool
@@ -48,6 +50,8 @@ class Sink:
         if self.store is None:
             return
         arrays = joined(self._pending)
+        if walk.failures.estimates and self._failures is not None:
+            progress["failures"] = self._failures.write(walk.failures)
         self.store.append(
             arrays, to_arrays((walk.walker, walk.state)), walk_progress(walk) | progress
         )

@@ -33,6 +33,7 @@ from genbayes.runs._store_errors import (
     StoreValueError,
     explained,
 )
+from genbayes.runs._store_failures import read_lines
 from genbayes.runs._store_json import MANIFEST, plain_dict, read_manifest, write_manifest
 from genbayes.runs._store_layout import as_storable, check_fits, check_together, plan, text_name
 from genbayes.runs._store_salvage import Salvaged, find_damage
@@ -180,6 +181,7 @@ class RunStore:
         _, damage = find_damage(self.path, self._commit)
         if damage:
             raise damage[0]
+        read_lines(self.path, self.progress)
 
     # -- what is written
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import samplers
 from .._tree import from_arrays
+from ..problem import Failures
 from ..samplers import AbstractSampler, settings_to_tune
 from ..targets import ScorePosterior
 from ._lazy import StoredArray
@@ -23,6 +24,7 @@ from ._provenance import describe_target
 from ._run import Run, run_from_netcdf
 from ._store import RunStore
 from ._store_errors import CorruptedError, StoreError
+from ._store_failures import read_failures
 from ._store_json import MANIFEST
 
 # what must agree between a stored run and the target it is resumed with
@@ -125,7 +127,8 @@ def load(path: str | Path, *, salvage: bool = False) -> Run:
     with RunStore.open(path, salvage=salvage) as store:
         manifest, progress, arrays = store.manifest, store.progress, _arrays(store)
     try:
-        return _run(path, manifest, progress, arrays)
+        failures = Failures() if salvage else read_failures(path, progress)
+        return _run(path, manifest, progress, arrays, failures)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptedError(
             path / MANIFEST,
@@ -155,6 +158,7 @@ def _run(
     manifest: dict[str, Any],
     progress: dict[str, Any],
     arrays: dict[str, Any],
+    failures: Failures,
 ) -> Run:
     plan = Plan(**manifest["plan"] | {"chain_method": "vectorized"})
     u = arrays.get("unconstrained")
@@ -167,6 +171,7 @@ def _run(
         provenance=manifest["provenance"],
         plan=plan,
         observations=np.asarray(manifest["observations"]),
+        failures=failures,
         path=path,
     )
 
@@ -222,6 +227,7 @@ def _restore(walk: Any, store: RunStore, about: dict[str, Any]) -> None:
     walk.walker, walk.state = from_arrays((walk.walker, walk.state), arrays)
     walk.step, walk.cost = at["step"], Cost(**at["cost"])
     walk.tallies = Tallies(dict(at["tallies"]))
+    walk.failures = read_failures(store.path, at)
 
 
 def _start(described: Any) -> Any:
