@@ -16,7 +16,7 @@ def on_page_content(content: str, **_) -> str:
 
 
 def _mathml(found: re.Match[str]) -> str:
-    formula = html.unescape(found[3]).strip()
+    formula = " ".join(html.unescape(found[3]).split())
     formula = formula.replace(r"\arg", r"\operatorname{arg}")
     made = convert(formula, display="block" if found[2] == "[" else "inline")
     for spelling, character in LEFT.items():
