@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .problem import Prior as Prior
     from .problem import Problem as Problem
     from .problem import Simulator as Simulator
+    from .problem import TorchSimulator as TorchSimulator
     from .reports import report as report
     from .runs import Run as Run
     from .runs import load as load
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 # stage -> the names of it that users meet as genbayes.NAME
 _STAGES = {
-    "problem": ("BlackBox", "Command", "Prior", "Problem", "Simulator"),
+    "problem": ("BlackBox", "Command", "Prior", "Problem", "Simulator", "TorchSimulator"),
     "scores": (
         "DawidSebastiani",
         "EnergyScore",

@@ -11,3 +11,4 @@ from ._prior import Prior as Prior
 from ._problem import Problem as Problem
 from ._simulator import AbstractSimulator as AbstractSimulator
 from ._simulator import Simulator as Simulator
+from ._torch import TorchSimulator as TorchSimulator

@@ -14,6 +14,7 @@ from .._workers import Failed
 from ._black_box import AbstractBlackBox
 from ._prior import Prior
 from ._simulator import AbstractSimulator, Simulator
+from ._torch import TorchSimulator
 
 PROBES = 10  # prior draws at which a black box may fail before it is refused
 # of the code, not of the parameters: no other draw from the prior would do better
@@ -54,7 +55,8 @@ class Problem(eqx.Module):
             observations = _check_observations(observations)
         self.observations = jnp.asarray(observations, float)
         if simulator is not None and is_concrete(observations):
-            probe = _probe if simulator.traceable else _probe_black_box
+            seen_into = simulator.traceable and not isinstance(simulator, TorchSimulator)
+            probe = _probe if seen_into else _probe_black_box
             draw, unread = probe(prior, simulator)
             _check_draw(draw, self.observations)
             if unread:

@@ -18,6 +18,7 @@ class AbstractSimulator(eqx.Module):
 
     traceable: ClassVar[bool]  # whether draws may be part of a compiled program
     differentiable: ClassVar[bool]
+    calls_back: ClassVar[bool] = False  # whether compiled draws call Python: no forward mode then
     summary: eqx.AbstractVar[Callable[[Array], Array] | None]
 
     @abstractmethod

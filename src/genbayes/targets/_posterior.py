@@ -217,6 +217,11 @@ def _check(
                 f"({problem.num_observations}), got {batch_size}."
             )
     check_choice("gradient", gradient, ("auto", "forward", "reverse"))
+    if gradient == "forward" and problem.simulator and problem.simulator.calls_back:
+        raise ValueError(
+            f"{type(problem.simulator).__name__} has derivatives in reverse mode alone, got "
+            'gradient="forward". Say "reverse", or leave it out.'
+        )
     if problem.simulator is None and score.needs_simulations:
         raise ValueError(
             f"{type(score).__name__} is estimated from draws, and the problem has no simulator. "

@@ -12,7 +12,7 @@ from numpyro import distributions as dist
 from scipy.stats import qmc
 
 from .._types import Array, Float, Key
-from ..problem import Simulator
+from ..problem import Simulator, TorchSimulator
 from ._posterior import ScorePosterior, TargetNoise
 
 LARGEST_SOBOL = 21_201  # dimensions that direction numbers are known for
@@ -21,7 +21,7 @@ LARGEST_SOBOL = 21_201  # dimensions that direction numbers are known for
 def noise_distribution(target: ScorePosterior) -> dist.Distribution | None:
     """The distribution of the simulator's noise, where it is known."""
     simulator = target.problem.simulator
-    noise = simulator.noise if isinstance(simulator, Simulator) else None
+    noise = simulator.noise if isinstance(simulator, Simulator | TorchSimulator) else None
     return noise if isinstance(noise, dist.Distribution) else None
 
 
