@@ -12,6 +12,7 @@ import torch
 from tests.support.problems import OBSERVATIONS, PlainEnergy
 
 import genbayes as gb
+from genbayes.runs._fingerprint import fingerprint
 
 PRIOR = gb.Prior(mean=dist.Normal(0.0, 2.0), scale=dist.HalfNormal(2.0))
 NORMAL = dist.Normal(0.0, 1.0)
@@ -162,6 +163,17 @@ class TestRuns:
         np.testing.assert_allclose(drawn[1], drawn[0], rtol=1e-6)
 
 
+def test_weights_of_a_network_are_part_of_what_a_run_knows_of_its_simulator():
+    def network(seed):
+        torch.manual_seed(seed)
+        layer = torch.nn.Linear(1, 1)
+        fixed = torch.arange(3.0 + seed)
+        return gb.TorchSimulator(lambda t, z: layer(t["mean"][None])[0] + z + fixed[-1], NORMAL)
+
+    assert fingerprint(network(0)) == fingerprint(network(0))
+    assert fingerprint(network(0)) != fingerprint(network(1))
+
+
 class TestFailures:
     def test_parameters_that_are_not_finite_give_draws_that_are_not(self):
         def strict(theta, z):
@@ -251,6 +263,14 @@ class TestRefusals:
             ValueError, match="TorchSimulator has derivatives in reverse mode alone"
         ):
             target(KINDS["mapped"], gradient="forward")
+
+    def test_several_devices(self, monkeypatch):
+        monkeypatch.setattr(jax, "device_count", lambda: 2)
+        with pytest.raises(ValueError, match=r'can hang where several devices.*Use "vectorized"'):
+            gb.sample(
+                target(KINDS["mapped"]), gb.PseudoMarginal(0.5), num_samples=5, num_chains=2,
+                chain_method="parallel",
+            )  # fmt: skip
 
     def test_no_pytorch(self, monkeypatch):
         real = builtins.__import__

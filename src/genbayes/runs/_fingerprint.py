@@ -9,6 +9,7 @@ import dis
 import functools
 import hashlib
 import inspect
+import operator
 import sys
 import sysconfig
 import textwrap
@@ -91,6 +92,11 @@ class _Feed:
             self._module(value)
         elif isinstance(value, (types.FunctionType, type)):
             self._source(value)
+        elif _is_torch(value, "Tensor"):
+            self._array(value.detach().cpu().numpy())
+        elif _is_torch(value, "nn.Module"):
+            self.say(_name(type(value)))
+            self.feed(dict(value.state_dict()))
         elif callable(getattr(value, "__wrapped__", None)):  # jax.jit and its like
             self._items("wrapped", (value.__wrapped__,))
         else:
@@ -172,6 +178,12 @@ def _written_to(text: str) -> set[str]:
     inside += [f.value for f in called if isinstance(f, ast.Attribute) and f.attr in _CHANGING]
     declared = [n.names for n in nodes if isinstance(n, (ast.Global, ast.Nonlocal))]
     return {x.id for x in inside if isinstance(x, ast.Name)}.union(*declared)
+
+
+def _is_torch(value: Any, kind: str) -> bool:
+    """Whether it is of that class of PyTorch, which is not imported for it."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, operator.attrgetter(kind)(torch))
 
 
 def _name(thing: Any) -> str:

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._types import Key
-from ..samplers import PSGLD, SGHMC, SGLD, AbstractSampler, AdSGLD, choose_sampler
+from ..samplers import AbstractSampler, choose_sampler
 from ..targets import ScorePosterior
 from ._ending import status_of, why_refused
 from ._loop import Walk, walk_on
 from ._plan import Outcome, Plan, Status
 from ._progress import reporter
 from ._provenance import describe_run
+from ._refusals import check_devices, check_halving, check_pair, check_seed, check_target
 from ._run import Run
 from ._sink import Sink
 from ._tune import evidence, tuned
@@ -97,9 +96,10 @@ def sample(
         max_seconds, max_simulations, min_ess, on_divergence,
     )  # fmt: skip
     check_pair(target, sampler)
+    check_devices(target, plan)
     if on_divergence == "halve":
-        _check_halving(sampler)
-    _check_seed(seed)
+        check_halving(sampler)
+    check_seed(seed)
     sampler, found = tuned(target, sampler, start, seed)
     before = [] if why is None else [f"Sampler chosen: {why}."]
     before += [t.remark for t in found.values()]
@@ -124,14 +124,6 @@ def sample(
         f"The estimate was still not finite after halving the step size {MOST_HALVINGS} times: "
         "look at the simulator's draws, or tighten the prior."
     )
-
-
-def _check_halving(sampler: AbstractSampler) -> None:
-    if not isinstance(sampler, SGLD | PSGLD | SGHMC | AdSGLD):
-        raise ValueError(
-            'on_divergence="halve" halves the step size of a stochastic-gradient sampler, and '
-            f'{type(sampler).__name__} has none. Use on_divergence="refuse".'
-        )
 
 
 def _halved(sampler: Any, why: str) -> tuple[AbstractSampler, str]:
@@ -288,29 +280,6 @@ def extended(plan: Plan, num_samples: int | None, stops: dict[str, Any]) -> Plan
             )
         settings["num_samples"] = num_samples
     return Plan(**settings)
-
-
-def check_target(target: Any) -> None:
-    """Refuse what is no target."""
-    if not isinstance(target, ScorePosterior):
-        raise TypeError(f"target must be a ScorePosterior, got {type(target).__name__}.")
-
-
-def check_pair(target: Any, sampler: Any) -> None:
-    """Refuse what is no target, no sampler, or a pair that does not fit."""
-    check_target(target)
-    if not isinstance(sampler, AbstractSampler):
-        raise TypeError(
-            f"sampler must be a sampler such as PseudoMarginal(0.5), got {type(sampler).__name__}."
-        )
-    sampler.check(target)
-
-
-def _check_seed(seed: Any) -> None:
-    whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
-    if whole or (isinstance(seed, jax.Array) and jnp.issubdtype(seed.dtype, jax.dtypes.prng_key)):
-        return
-    raise TypeError(f"seed must be a whole number or a key from jax.random.key, got {seed!r}.")
 
 
 def _how_to_go_on(run: Run) -> str:

@@ -187,7 +187,8 @@ def resume_stored(
 ) -> Run:
     """Go on with a stored run, from its last commit."""
     from ._loop import Walk
-    from ._sample import check_pair, extended, go
+    from ._refusals import check_pair
+    from ._sample import extended, go
     from ._sink import Sink
 
     store = RunStore.open(path, write=True)
