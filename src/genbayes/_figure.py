@@ -59,6 +59,14 @@ def axis_labels(ax: Axes, x: str, y: str) -> None:
     ax.set_ylabel(plain(y), color=INK, fontsize=9)
 
 
+def band(
+    ax: Axes, x: Any, middle: Any, ends: tuple[Any, Any], colour: str, label: str = ""
+) -> None:
+    """A line with a shade between two ends."""
+    ax.fill_between(x, *ends, color=colour, alpha=0.2, linewidth=0)
+    ax.plot(x, middle, color=colour, marker=".", linewidth=1.5, label=plain(label) or None)
+
+
 def legend(figure: Figure, ax: Axes) -> None:
     """One legend for all panels, above them, if there is more than one thing to tell apart."""
     handles, labels = ax.get_legend_handles_labels()

@@ -14,6 +14,7 @@ from PIL import Image, ImageFilter
 
 import genbayes as gb
 
+from . import found
 from .made import moving_run
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -33,6 +34,21 @@ def figures(made_run, seed):
         "ranks": lambda: gb.plots.ranks(one),
         "acceptance": lambda: gb.plots.acceptance(one),
         "thermostat": lambda: gb.plots.thermostat(one),
+    } | figures_of_findings(seed)
+
+
+def figures_of_findings(seed):
+    several = [found.made_ksd(seed), found.made_ksd(seed + 1, bias=0.05)]
+    influences = {"bounded": found.made_influence(seed), "not": found.made_influence(seed, False)}
+    coverages = {"right": found.made_coverage(seed), "narrow": found.made_coverage(seed, 0.3)}
+    forecasts = {"one": found.made_predictive(seed), "two": found.made_predictive(seed, 1.0)}
+    return {
+        "ksd": lambda: gb.plots.ksd(several),
+        "influence": lambda: gb.plots.influence(influences),
+        "coverage": lambda: gb.plots.coverage(coverages),
+        "predictive": lambda: gb.plots.predictive(forecasts),
+        "scores": lambda: gb.plots.predictive_scores(found.made_over(seed)),
+        "bandit": lambda: gb.plots.bandit(found.made_step_size(seed)),
     }
 
 
@@ -59,7 +75,10 @@ def difference(a, b):
     return np.abs(x - y).mean()
 
 
-NAMES = ("marginals", "family", "pairs", "traces", "ranks", "acceptance", "thermostat")
+NAMES = (
+    "marginals", "family", "pairs", "traces", "ranks", "acceptance", "thermostat",
+    "ksd", "influence", "coverage", "predictive", "scores", "bandit",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -63,6 +63,14 @@ class Coverage(AbstractResult):
         inside = np.sum(self.claimed[:, :, None] <= self.levels, axis=0)
         return share_interval(inside, self.num_data_sets, level=level)
 
+    def curves(self) -> np.ndarray:
+        """Observed coverage at the nominal levels 0, 0.01, ..., 1, `(sets, 101)`."""
+        return np.stack([distribution_on_grid(values) for values in self.claimed.T])
+
+    def band(self) -> tuple[np.ndarray, np.ndarray]:
+        """Limits that a right curve keeps to 95 times in 100, everywhere at once."""
+        return uniform_band(self.num_data_sets)
+
     @property
     def findings(self) -> tuple[str, ...]:
         """Sets whose coverage is off by more than chance explains, in words."""
@@ -108,12 +116,12 @@ class Coverage(AbstractResult):
         from .._figure import COLOURS, INK, axis_labels, legend, panels
 
         figure, (ax,) = panels(["coverage of credible sets"], columns=1, size=(4.6, 4.2))
-        low, high = uniform_band(self.num_data_sets)
+        low, high = self.band()
         ax.fill_between(GRID, low, high, color=INK, alpha=0.18, linewidth=0, label="by chance")
         ax.plot([0, 1], [0, 1], color=INK, linestyle="--", linewidth=1)
-        for j, (name, values) in enumerate(zip(self.names, self.claimed.T, strict=True)):
+        for j, (name, curve) in enumerate(zip(self.names, self.curves(), strict=True)):
             ax.plot(
-                GRID, distribution_on_grid(values), color=COLOURS[j % len(COLOURS)],
+                GRID, curve, color=COLOURS[j % len(COLOURS)],
                 linestyle="-" if j < len(COLOURS) else ":", linewidth=1.6,
                 label=name.replace("$", r"\$") if j < 12 else None,
             )  # fmt: skip

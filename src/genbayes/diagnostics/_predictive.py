@@ -40,6 +40,10 @@ class Predictive(AbstractResult):
         low, high = np.nanquantile(x, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return low, high
 
+    def median(self) -> np.ndarray:
+        """The predictive median of each coordinate, `(*event)`."""
+        return np.nanmedian(self._pooled(), axis=0)
+
     def _pooled(self) -> np.ndarray:
         x = self.simulations.reshape(-1, *self.simulations.shape[2:])
         return np.where(np.isfinite(x), x, np.nan)

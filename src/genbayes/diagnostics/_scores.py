@@ -49,15 +49,18 @@ class PredictiveScores(AbstractResult):
 
     def plot(self) -> "Figure":
         """The score by group, with the middle 90 % of posterior draws."""
-        from .._figure import COLOURS, INK, panels
+        from .._figure import COLOURS, axis_labels, band, panels
 
         figure, (ax,) = panels([self.score], columns=1, size=(5.0, 2.8))
-        steps = np.arange(len(self.values))
-        low, high = np.quantile(self.by_draw, [0.05, 0.95], axis=0)
-        ax.fill_between(steps, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
-        ax.plot(steps, self.values, color=COLOURS[0], marker=".")
-        ax.set_xlabel("group", color=INK)
+        band(ax, np.arange(len(self.values)), self.values, self.interval(), COLOURS[0])
+        axis_labels(ax, "group", "score")
         return figure
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Ends of the middle `level` of posterior draws, `(groups,)` each."""
+        check_between("level", level, 0, 1)
+        low, high = np.quantile(self.by_draw, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -87,16 +90,13 @@ class ScoresOverDataSets(AbstractResult):
 
     def plot(self) -> "Figure":
         """The mean by group with its interval, a colour for each method."""
-        from .._figure import COLOURS, INK, legend, panels
+        from .._figure import COLOURS, axis_labels, band, legend, panels
 
         figure, (ax,) = panels(["score over data sets"], columns=1, size=(5.4, 3.0))
-        for j, label in enumerate(self.mean):
-            colour, steps = COLOURS[j % len(COLOURS)], np.arange(len(self.mean[label]))
-            ax.fill_between(
-                steps, self.low[label], self.high[label], color=colour, alpha=0.2, linewidth=0
-            )
-            ax.plot(steps, self.mean[label], color=colour, marker=".", label=label)
-        ax.set_xlabel("group", color=INK)
+        for j, (label, mean) in enumerate(self.mean.items()):
+            ends = self.low[label], self.high[label]
+            band(ax, np.arange(len(mean)), mean, ends, COLOURS[j % len(COLOURS)], label)
+        axis_labels(ax, "group", f"mean, {self.level:.0%} interval")
         legend(figure, ax)
         return figure
 

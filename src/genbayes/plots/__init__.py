@@ -2,6 +2,12 @@
 
 from .._figure import INK as INK
 from ._failures import failures as failures
+from ._findings import bandit as bandit
+from ._findings import coverage as coverage
+from ._findings import influence as influence
+from ._findings import ksd as ksd
+from ._findings import predictive_scores as predictive_scores
+from ._forecasts import predictive as predictive
 from ._marginals import marginals as marginals
 from ._moves import acceptance as acceptance
 from ._moves import thermostat as thermostat

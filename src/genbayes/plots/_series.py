@@ -87,10 +87,10 @@ def sampler_name(run: Run) -> str:
 
 
 def _is_posterior(x: Any) -> bool:
-    return isinstance(x, (Run, xr.DataTree, xr.Dataset)) or _group(x, "posterior") is not None
+    return isinstance(x, (Run, xr.DataTree, xr.Dataset)) or group(x, "posterior") is not None
 
 
-def _group(x: Any, name: str) -> xr.Dataset | None:
+def group(x: Any, name: str) -> xr.Dataset | None:
     """A group of a `DataTree`, or of an `InferenceData`, which gives it as an attribute."""
     if isinstance(x, xr.DataTree):
         return x[name].to_dataset() if name in x.children else None
@@ -124,7 +124,7 @@ def as_series(runs: Runs, parameters: Sequence[str] | None = None) -> list[Serie
 def _series(label: str, posterior: Posterior) -> Series:
     if isinstance(posterior, Run):
         return Series(label, coordinates(posterior.draws), posterior.weights, posterior)
-    found = posterior if isinstance(posterior, xr.Dataset) else _group(posterior, "posterior")
+    found = posterior if isinstance(posterior, xr.Dataset) else group(posterior, "posterior")
     if found is None or not {"chain", "draw"} <= set(found.dims):
         raise ValueError(
             f"{label!r} has no group `posterior` with the dimensions `chain` and `draw`, which "
@@ -136,7 +136,7 @@ def _series(label: str, posterior: Posterior) -> Series:
 
 
 def _weights(posterior: Any) -> np.ndarray | None:
-    stats = _group(posterior, "sample_stats")
+    stats = group(posterior, "sample_stats")
     if stats is None or "log_weight" not in stats:
         return None
     log_weight = np.asarray(stats["log_weight"].transpose("chain", "draw").values, float)
