@@ -162,6 +162,19 @@ class TestObservationInfluence:
         assert "reweighting is unreliable" in str(found.table())
         assert len(found.plot().axes) == 1
 
+    def test_of_many_parameters_those_that_move_are_shown(self):
+        shift = np.random.default_rng(0).normal(size=(5, 40)) / 100
+        shift[2, [3, 30]] = [0.9, -0.8]
+        found = diagnostics.ObservationInfluence(
+            np.zeros(5), tuple(f"w[{j}]" for j in range(40)), shift, np.zeros(5), np.zeros(5),
+            np.ones(5), 0,
+        )  # fmt: skip
+        assert len(found.most_moved) == len(found.plot().axes) == 6
+        assert {3, 30} <= set(found.most_moved)
+        first = found.table().to_dicts()[0]
+        assert (first["row"], first["w[3]"], first["w[30]"]) == (2, 0.9, -0.8)
+        assert "6 of 40 parameters" in str(found.table())
+
     def test_weighted_draws(self, case):
         """Draws spread evenly, with the posterior as weights, give the same answer."""
         target, expected, weight, p, _, _ = case

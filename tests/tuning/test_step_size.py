@@ -40,6 +40,17 @@ def test_an_arm_that_diverges_is_dropped(tuned):
     assert fates[1e-6] == "out after round 1"
 
 
+def test_simulations_are_counted():
+    """One estimate a step, two in warm-up (some samplers adapt), and those of the gradients."""
+    problem = gb.tasks.normal_location().problem(seed=0, num_observations=5)
+    target = gb.ScorePosterior(problem, gb.EnergyScore(), num_simulations=4)
+    found = gb.tuning.step_size(
+        target, gb.SGLD(1.0), grid=(0.01,), budget=40, num_draws=10, num_simulations=7, start="zero"
+    )
+    (only,) = found.rounds
+    assert found.simulator_calls == 4 * (2 * 20 + only.steps) + 7 * 10
+
+
 def test_what_is_chosen_is_right(tuned):
     """The draws of the chosen step size have the sds of the target; those of another have not."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FEW = 0.1  # effective share of draws below which a reweighting is not to be trusted
 SHOWN = 10
+MOST_PARAMETERS = 6
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,17 @@ class ObservationInfluence(AbstractResult):
         some = ", ".join(map(str, strong[:6])) + (" and more" if len(strong) > 6 else "")
         return (f"Leaving out a single observation moves a mean by over an sd: rows {some}.",)
 
+    @property
+    def most_moved(self) -> np.ndarray:
+        """The parameters that move most, at most six, in their order."""
+        return np.sort(np.argsort(-np.abs(self.shift).max(axis=0))[:MOST_PARAMETERS])
+
     def table(self) -> Table:
         """The most influential observations."""
+        some = self.most_moved
         rows = [
             (
-                int(i), point_label(self.observations[i]), *map(float, self.shift[i]),
+                int(i), point_label(self.observations[i]), *map(float, self.shift[i, some]),
                 float(self.divergence[i]), float(self.score[i]), float(self.reliability[i]),
             )
             for i in self.largest[:SHOWN]
@@ -70,17 +77,21 @@ class ObservationInfluence(AbstractResult):
                 f"! {poor} rows move the posterior so far that reweighting is unreliable "
                 f"(effective share under {FEW:.0%}): sample without them to know."
             )
+        if len(some) < len(self.names):
+            notes.append(f"the {len(some)} of {len(self.names)} parameters that move most")
         notes += left_out_note(self.left_out)
-        heads = ("row", "observation", *self.names, "KL", "score", "effective share")
+        names = [self.names[j] for j in some]
+        heads = ("row", "observation", *names, "KL", "score", "effective share")
         return Table(heads, rows, "Influence of observations", notes)
 
     def plot(self) -> "Figure":
         """The shift of each posterior mean by observation."""
         from .._figure import COLOURS, INK, panels
 
-        names = [f"shift of {name}, in sds" for name in self.names]
+        some = self.most_moved
+        names = [f"shift of {self.names[j]}, in sds" for j in some]
         figure, axes = panels(names, columns=3, size=(3.4, 2.2))
-        for ax, column in zip(axes, self.shift.T, strict=False):
+        for ax, column in zip(axes, self.shift.T[some], strict=True):
             ax.axhline(0.0, color=INK, linewidth=0.8)
             ax.vlines(np.arange(len(column)), 0, column, color=COLOURS[0], linewidth=1.2)
             ax.set_xlabel("observation", color=INK)

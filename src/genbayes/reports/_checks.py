@@ -20,6 +20,7 @@ SLOW = (
 UNASKED = "Not checked, as was asked."
 EXACT = "Not checked: the target has no simulator, so there are no forecasts to compare with."
 NUM_DRAWS = 200
+FEW_SIMULATIONS = 50
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Checks:
 
 
 def checks(run: Run, target: ScorePosterior | None, wanted: bool | None) -> Checks:
-    """Tests of misfit and posterior forecasts, where the simulator is at hand and quick."""
+    """Misfit, forecasts and influence, where the simulator is at hand and quick."""
     target = run.target if target is None else target
     why = _why_not(target, wanted)
     if why is not None or target is None:
@@ -39,6 +40,9 @@ def checks(run: Run, target: ScorePosterior | None, wanted: bool | None) -> Chec
     try:
         misfit = diagnostics.misfit(run, target=target)
         forecast = diagnostics.predictive(run, target=target, num_draws=NUM_DRAWS)
+        influence = diagnostics.observation_influence(
+            run, target=target, num_draws=NUM_DRAWS, num_simulations=_few(target)
+        )
     except Exception as error:  # the simulator is the user's: a page without it is worth having
         return Checks([{"text": f"The check could not be made: {error}"}])
     said = " ".join(misfit.findings) or (
@@ -52,6 +56,7 @@ def checks(run: Run, target: ScorePosterior | None, wanted: bool | None) -> Chec
     parts = [
         {"text": said, "picture": picture(misfit.plot(), caption), "table": misfit.table()},
         {"picture": picture(forecast.plot(), _coverage(forecast)), "table": forecast.table()},
+        {"picture": picture(influence.plot(), _rows(influence)), "table": influence.table()},
     ]
     return Checks(parts, misfit.findings)
 
@@ -64,6 +69,17 @@ def _why_not(target: ScorePosterior | None, wanted: bool | None) -> str | None:
     if target.problem.simulator is None:
         return EXACT
     return None if wanted or target.problem.simulator.traceable else SLOW
+
+
+def _few(target: ScorePosterior) -> int | None:
+    """Simulations at each draw: no more than a glance takes."""
+    least = max(2, target.score.min_simulations)
+    return None if target.is_exact else max(least, min(FEW_SIMULATIONS, target.num_simulations))
+
+
+def _rows(influence: Any) -> str:
+    said = " ".join(influence.findings) or "No single observation moves a mean by over an sd."
+    return f"What leaving out each observation would do to posterior means. {said}"
 
 
 def _coverage(forecast: Any) -> str:

@@ -261,19 +261,21 @@ def _race(
     warmup = max(LEAST_WARMUP, bandit.budget // (5 * number * len(arms)))
     field.warm_up(warmup)
     rounds: list[Round] = []
-    calls = 2 * len(arms) * warmup
+    m = bandit.num_simulations or target.num_simulations
+    calls = 2 * len(arms) * warmup * target.simulations_per_estimate
     for i in range(number):
         leg = _walk(bandit, field, len(arms), number)
         gradients = jax.random.fold_in(key_gradients, i)
         losses = _losses(bandit, gradients, target, leg)
         rounds.append(Round(arms, losses, leg.refused / leg.steps, leg.steps))
-        calls += len(arms) * (leg.steps + leg.draws.shape[1])
+        calls += len(arms) * leg.steps * target.simulations_per_estimate
+        calls += 0 if target.is_exact else len(arms) * leg.draws.shape[1] * m
         kept = _survivors(rounds[-1], bandit.eta)
         field.keep_only(kept)
         arms = arms[kept]
     value = float(arms[0])
     return StepSize(
-        value, _with_step(sampler, value), tuple(rounds), calls * target.simulations_per_estimate,
+        value, _with_step(sampler, value), tuple(rounds), calls,
         time.perf_counter() - began,
     )  # fmt: skip
 
