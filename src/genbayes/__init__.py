@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .problem import Problem as Problem
     from .problem import Simulator as Simulator
     from .problem import TorchSimulator as TorchSimulator
+    from .problem import check as check
     from .reports import report as report
     from .runs import Run as Run
     from .runs import load as load
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 # stage -> the names of it that users meet as genbayes.NAME
 _STAGES = {
-    "problem": ("BlackBox", "Command", "Prior", "Problem", "Simulator", "TorchSimulator"),
+    "problem": ("BlackBox", "Command", "Prior", "Problem", "Simulator", "TorchSimulator", "check"),
     "scores": (
         "DawidSebastiani",
         "EnergyScore",

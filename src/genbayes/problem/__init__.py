@@ -2,6 +2,11 @@
 
 from ._black_box import AbstractBlackBox as AbstractBlackBox
 from ._black_box import BlackBox as BlackBox
+from ._check import Finding as Finding
+from ._check import ProblemCheck as ProblemCheck
+from ._check import Result as Result
+from ._check import check as check
+from ._check import remarks_on_noise as remarks_on_noise
 from ._command import Command as Command
 from ._failures import Failure as Failure
 from ._failures import Failures as Failures

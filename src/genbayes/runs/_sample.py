@@ -13,6 +13,7 @@ import equinox as eqx
 import numpy as np
 
 from .._types import Key
+from ..problem import remarks_on_noise
 from ..samplers import AbstractSampler, choose_sampler
 from ..targets import ScorePosterior
 from ._ending import status_of, why_refused
@@ -103,6 +104,7 @@ def sample(
     sampler, found = tuned(target, sampler, start, seed)
     before = [] if why is None else [f"Sampler chosen: {why}."]
     before += [t.remark for t in found.values()]
+    before += remarks_on_noise(target.problem)
     remarks = before
     for _ in range(MOST_HALVINGS):
         provenance = describe_run(target, sampler, seed, start, notes)
