@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .reports import report as report
     from .runs import Run as Run
     from .runs import load as load
+    from .runs import map_runs as map_runs
     from .runs import resume as resume
     from .runs import sample as sample
     from .samplers import NUTS as NUTS
@@ -76,7 +77,7 @@ _STAGES = {
         "PseudoMarginal",
         "PseudoMarginalNUTS",
     ),
-    "runs": ("Run", "load", "resume", "sample"),
+    "runs": ("Run", "load", "map_runs", "resume", "sample"),
     "diagnostics": (),
     "plots": (),
     "reports": ("report",),

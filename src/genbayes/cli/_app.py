@@ -49,6 +49,14 @@ RunPaths = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, and no table.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, no table.")]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Make the draws of a black box on a cluster: tcp://HOST:8786, or local:2.",
+        show_default=False,
+    ),
+]
 MaxSeconds = Annotated[
     float | None, typer.Option(help="Stop after so many seconds, in all.", show_default=False)
 ]

@@ -8,6 +8,7 @@ import typer
 
 from ._app import (
     DRAW,
+    Dask,
     Json,
     MaxSeconds,
     MaxSimulations,
@@ -94,6 +95,7 @@ def run(
         Precision | None,
         typer.Option(help="Bits of a number; absent, what JAX is set to.", show_default=False),
     ] = None,
+    dask: Dask = None,
     out: Annotated[
         Path | None,
         typer.Option(help="A new folder for the run; absent, runs/FILE.", show_default=False),
@@ -116,6 +118,7 @@ def run(
         options=sizes | limits | {"seed": seed, "thinning": thinning, "start": start.value},
         precision=None if precision is None else int(precision),
         out=out,
+        dask=dask,
     )
     raise typer.Exit(run_file(file, request, quiet=quiet, as_json=json))
 
@@ -141,6 +144,7 @@ def resume(
         bool,
         typer.Option("--allow-changes", help="Go on though the target has changed since."),
     ] = False,
+    dask: Dask = None,
     max_seconds: MaxSeconds = None,
     max_simulations: MaxSimulations = None,
     min_ess: MinEss = None,
@@ -152,4 +156,4 @@ def resume(
 
     limits = {"max_seconds": max_seconds, "max_simulations": max_simulations, "min_ess": min_ess}
     options = limits | {"num_samples": samples, "allow_changes": allow_changes}
-    raise typer.Exit(resume_path(path, file, options, quiet=quiet, as_json=json))
+    raise typer.Exit(resume_path(path, file, options, dask=dask, quiet=quiet, as_json=json))

@@ -8,6 +8,7 @@ from typing import Any
 import genbayes as gb
 
 from ..runs import Outcome, RunStore
+from ._dask import on_dask
 from ._errors import BAD_END, DONE, INTERRUPTED, CommandError
 from ._precision import set_precision
 from ._samplers import make_sampler
@@ -27,6 +28,7 @@ class Request:
     options: dict[str, Any]  # of `sample`
     precision: int | None
     out: Path | None
+    dask: str | None = None
 
 
 def run_file(file: str, request: Request, *, quiet: bool, as_json: bool) -> int:
@@ -36,10 +38,11 @@ def run_file(file: str, request: Request, *, quiet: bool, as_json: bool) -> int:
     sampler = make_sampler(request.sampler, request.settings, tune=request.tune)
     loaded = load_target(file)
     out = request.out if request.out is not None else free_folder(Path("runs") / loaded.file.stem)
-    run = gb.sample(
-        loaded.target, sampler, store=out, progress=not quiet, notes=loaded.notes(),
-        **request.options,
-    )  # fmt: skip
+    with on_dask(loaded.target, request.dask) as target:
+        run = gb.sample(
+            target, sampler, store=out, progress=not quiet, notes=loaded.notes(),
+            **request.options,
+        )  # fmt: skip
     return tell(run, quiet=quiet, as_json=as_json)
 
 
@@ -82,7 +85,13 @@ def as_data(run: gb.Run) -> dict[str, Any]:
 
 
 def resume_path(
-    path: Path, file: str | None, options: dict[str, Any], *, quiet: bool, as_json: bool
+    path: Path,
+    file: str | None,
+    options: dict[str, Any],
+    *,
+    dask: str | None = None,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     """Go on with a stored run; give the exit status."""
     about = RunStore.open(path).manifest.get("provenance", {})
@@ -93,7 +102,8 @@ def resume_path(
     if not quiet:
         _say_if_changed(loaded, about.get("notes", {}))
     try:
-        run = gb.resume(path, loaded.target, progress=not quiet, **options)
+        with on_dask(loaded.target, dask) as target:
+            run = gb.resume(path, target, progress=not quiet, **options)
     except ValueError as error:
         if "allow_changes=True" in str(error):
             raise CommandError(

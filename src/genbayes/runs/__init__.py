@@ -1,6 +1,7 @@
 """Runs: the loop, and what it saw."""
 
 from ._export import export as export
+from ._map import map_runs as map_runs
 from ._peek import Peek as Peek
 from ._peek import find_runs as find_runs
 from ._peek import latest_draws as latest_draws
