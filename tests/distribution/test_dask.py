@@ -208,7 +208,7 @@ def test_the_command_on_a_cluster(client, tmp_path, monkeypatch):
     settings = ("proposal_scale=0.5",)
     for out, dask in (("there", address), ("here", None)):
         request = Request(
-            sampler="pm", settings=settings, options=options, precision=None,
+            sampler="pm", settings=settings, options=options, precision=None, tune=False,
             out=tmp_path / out, dask=dask,
         )  # fmt: skip
         assert run_file("dask_model.py", request, quiet=True, as_json=False) == 0
