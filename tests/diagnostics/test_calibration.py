@@ -247,6 +247,12 @@ def test_data_sets_that_fail_are_counted():
     found = coverage(normal_target(), MEAN, source=source, num_data_sets=12, **QUICK)
     assert 0 < found.num_data_sets < 12
     assert "the first because the data set was not finite" in str(found.table())
+
+    def correct(run):
+        raise ValueError("no such luck")
+
+    with pytest.raises(ValueError, match="because of a ValueError: no such luck"):
+        coverage(normal_target(), MEAN, num_data_sets=2, correct=correct, **QUICK)
     with pytest.raises(ValueError, match="Hardly any of 2 data sets"):
         coverage(
             normal_target(), MEAN, source=lambda key, num: jnp.full(num, jnp.nan),

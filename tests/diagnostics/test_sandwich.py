@@ -1,16 +1,17 @@
 """The posterior's covariance and the sandwich, where both are known; draws that it mends."""
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from scipy.stats import norm
+from scipy.stats import binomtest, norm
 
 import genbayes as gb
-from genbayes.diagnostics import corrected, sandwich
+from genbayes.diagnostics import corrected, coverage, sandwich
 from genbayes.runs import Run
 
 from .conjugate import normal_target, shift
@@ -49,10 +50,10 @@ def test_log_score_of_a_wrong_spread(made_run, weight, precision):
     assert ("cover" in " ".join(found.findings)) == (abs(np.log(weight * s2) / 2) > np.log(1.1))
 
 
-def energy_target(y):
+def energy_target(y, weight=1.0):
     prior = gb.Prior(mean=dist.Normal(0.0, 100.0))
     problem = gb.Problem(prior, gb.Simulator(shift, noise=dist.Normal(0.0, 1.0)), y)
-    return gb.ScorePosterior(problem, gb.EnergyScore(), num_simulations=256)
+    return gb.ScorePosterior(problem, gb.EnergyScore(), weight=weight, num_simulations=256)
 
 
 @pytest.fixture(scope="module")
@@ -177,3 +178,23 @@ def test_a_black_box_is_refused(made_run):
     target = gb.ScorePosterior(problem, gb.EnergyScore(), num_simulations=10)
     with pytest.raises(ValueError, match="gradients"):
         sandwich(run_of(made_run, target, normal_draws(1.0, 0.2)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["gradients", "draws"])
+def test_a_scoring_rule_posterior_covers_after_correction(how):
+    """The energy score at four times its weight, through the simulator and FrozenNUTS."""
+    target = energy_target(jnp.linspace(-1.0, 3.0, 40), weight=4.0)
+    plain, mended = (
+        coverage(
+            target, {"mean": 1.0}, num_data_sets=100, num_samples=500, num_warmup=200, seed=5,
+            correct=correct,
+        )
+        for correct in (None, partial(corrected, curvature=how, num_repeats=16))
+    )  # fmt: skip
+    # variances times n: sqrt(pi) / 2 over the weight, and pi / 3
+    share = 2 * norm.cdf(1.959964 * np.sqrt(np.sqrt(np.pi) / 8 / (np.pi / 3))) - 1
+    for found, expected in ((plain, share), (mended, 0.95)):
+        count = round(found.shares[0, -1] * found.num_data_sets)
+        assert binomtest(count, found.num_data_sets, expected).pvalue > 1e-3
+    assert binomtest(round(plain.shares[0, -1] * 100), 100, 0.95).pvalue < 1e-6

@@ -8,6 +8,7 @@ parameter) is no unbiased estimate of the curvature of its expectation: for the 
 scalar it is zero. Gradients are unbiased, so $H$ is taken from their differences.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -93,7 +94,6 @@ def _curvatures(target: ScorePosterior, u: Array, steps: Array, keys: Array) -> 
 def _gradients(target: ScorePosterior, rows: Array, u: Array, keys: Array) -> Array:
     """The gradient of the score of each row `(rows, p)`, averaged over the keys."""
     scores = Scores(target, rows)
-    jacobian = jax.jacfwd if u.shape[0] <= rows.shape[0] else jax.jacrev
 
     def add(total: Array, key: Key) -> tuple[Array, None]:
         noise = _noise(key, target).simulator
@@ -108,10 +108,19 @@ def _gradients(target: ScorePosterior, rows: Array, u: Array, keys: Array) -> Ar
             )
             return scores(theta, draws)
 
-        return total + jacobian(each)(u), None
+        return total + _jacobian(each, u), None
 
     zero = jnp.zeros((rows.shape[0], u.shape[0]), u.dtype)
     return jax.lax.scan(add, zero, keys)[0] / keys.shape[0]
+
+
+def _jacobian(fn: Callable[[Array], Array], u: Array) -> Array:
+    """The derivative `(rows, p)`, one direction at a time: all at once take p times the memory."""
+    rows = jax.eval_shape(fn, u).shape[0]
+    if u.shape[0] <= rows:
+        return jax.lax.map(lambda e: jax.jvp(fn, (u,), (e,))[1], jnp.eye(u.shape[0])).T
+    _, pull = jax.vjp(fn, u)
+    return jax.lax.map(lambda e: pull(e)[0], jnp.eye(rows))
 
 
 @eqx.filter_jit

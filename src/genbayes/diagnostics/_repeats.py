@@ -147,14 +147,17 @@ def fit_one(recipe: Recipe, key_data: np.ndarray, impl: str) -> Fit:
         y = _data_set(recipe, key_data_set, theta)
         if not np.isfinite(y).all():
             return _failed(theta, "the data set was not finite")
-        run = sample(
-            with_observations(recipe.target, y), recipe.sampler, **recipe.settings, seed=key_run,
-            progress=False,
-        )  # fmt: skip
-        if run.status.outcome not in (Outcome.COMPLETE, Outcome.MIN_ESS):
-            return _failed(theta, run.status.outcome.value)
-        run = run if recipe.correct is None else recipe.correct(run)
-        return _fit(run, recipe, theta, np.random.default_rng(np.ravel(key_data)))
+        target, rng = with_observations(recipe.target, y), np.random.default_rng(np.ravel(key_data))
+        try:  # one data set of many that cannot be fitted is counted, and told of
+            run = sample(
+                target, recipe.sampler, **recipe.settings, seed=key_run, progress=False
+            )  # fmt: skip
+            if run.status.outcome not in (Outcome.COMPLETE, Outcome.MIN_ESS):
+                return _failed(theta, run.status.outcome.value)
+            run = run if recipe.correct is None else recipe.correct(run)
+        except (ValueError, RuntimeError, ArithmeticError) as error:
+            return _failed(theta, f"of a {type(error).__name__}: {error}")
+        return _fit(run, recipe, theta, rng)
 
 
 def _data_set(recipe: Recipe, key: Key, theta: Mapping[str, Any]) -> np.ndarray:
@@ -236,8 +239,8 @@ def collected(fits: list[Fit]) -> Collected:
     failed = tuple(f.why for f in fits if f.why)
     if len(good) < 2:
         raise ValueError(
-            f"Hardly any of {len(fits)} data sets could be fitted: {failed[0]}. Try the sampler "
-            "on one simulated data set first."
+            f"Hardly any of {len(fits)} data sets could be fitted, the first not because "
+            f"{failed[0]}. Try the sampler on one simulated data set first."
         )
     columns = (np.stack([f[j] for f in good]) for j in range(6))
     return Collected(*columns, sum(f.warned for f in good), failed)  # pyright: ignore
