@@ -1,4 +1,4 @@
-"""The command that begins: a first file to change."""
+"""Commands that come before a run: a first file to change, and a look at it."""
 
 import enum
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ._app import DRAW, app
+from ._app import DRAW, Json, Precision, TargetFile, app
 
 
 class Kind(enum.StrEnum):
@@ -29,3 +29,19 @@ def new(
     from ._new import write_starter
 
     write_starter(folder, kind.value)
+
+
+@app.command(rich_help_panel=DRAW)
+def check(
+    file: TargetFile,
+    precision: Annotated[
+        Precision | None,
+        typer.Option(help="Bits of a number; absent, what JAX is set to.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Look at prior, simulator and observations without sampling, and say what a run would take."""
+    from ._check import check_file
+
+    bits = None if precision is None else int(precision)
+    raise typer.Exit(check_file(file, bits, as_json=json))
