@@ -108,6 +108,7 @@ class TestGeneralisation:
         target, n = kernel_target(weight=1.0), 50
         alpha2 = diagnostics.prior_mass(target, {"mean": 0.5}, alpha1=0.5, num_simulations=200)
         assert 0 < alpha2 < 5
+        assert max(alpha2.table().column("alpha2")) <= alpha2
         bound = diagnostics.generalisation_bound(target, alpha1=0.5, alpha2=alpha2)
         rng, grid = np.random.default_rng(0), np.linspace(-4, 5, 901)
         found = []
@@ -131,6 +132,8 @@ class TestGeneralisation:
         radius = math.sqrt(-6 * math.log(1 - alpha1 * math.sqrt(3) / 2))
         mass = math.erf(radius / math.sqrt(2))
         assert math.exp(-found) == pytest.approx(mass, abs=4 * math.sqrt(mass / 1000) + 0.05)
+        assert found.table().column("alpha2") == [pytest.approx(float(found))]
+        assert len(found.plot().axes) == 1
 
     def test_refusals(self):
         with pytest.raises(ValueError, match="form must be 'published' or 'uniform'"):

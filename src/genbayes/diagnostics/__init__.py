@@ -26,6 +26,7 @@ from ._pit import pit as pit
 from ._pit import predictive_coverage as predictive_coverage
 from ._predictive import Predictive as Predictive
 from ._predictive import predictive as predictive
+from ._prior_mass import PriorMass as PriorMass
 from ._prior_mass import prior_mass as prior_mass
 from ._sandwich import Sandwich as Sandwich
 from ._sandwich import corrected as corrected

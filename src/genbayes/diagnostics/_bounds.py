@@ -250,7 +250,7 @@ def generalisation_bound(
     more = 8 * extent * (1 if isinstance(score, KernelScore) else 2)
     offset = more if form == "uniform" else 0.0
     n = target.problem.num_observations
-    return GeneralisationBound(extent, weight, n, alpha1, alpha2, form, offset)
+    return GeneralisationBound(extent, weight, n, float(alpha1), float(alpha2), form, offset)
 
 
 def as_target(target: Any) -> ScorePosterior:

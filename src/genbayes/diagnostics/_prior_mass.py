@@ -1,7 +1,8 @@
 """The prior-mass condition of the generalisation bound, by simulation."""
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -9,12 +10,55 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import check_count, check_positive
+from .._result import AbstractResult
+from .._table import Table
 from .._types import Array, Theta
 from ..runs import Run
 from ..scores import KernelScore, energy_distance, mmd
 from ..targets import ScorePosterior
 from ._bounds import as_target, weighted_score
 from ._draws import keys_of, need_simulator, over_draws
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class PriorMass(float, AbstractResult):
+    r"""$\alpha_2$: a number, with the prior masses that it comes from.
+
+    - `alpha1`; `sizes`: $n$; `masses`: of the ball of radius $\alpha_1 / \sqrt n$, for each.
+    """
+
+    alpha1: float
+    sizes: np.ndarray
+    masses: np.ndarray
+
+    def __new__(cls, alpha1: float, sizes: np.ndarray, masses: np.ndarray) -> "PriorMass":
+        self = super().__new__(cls, np.max(-np.log(masses) / np.sqrt(sizes)))
+        self.alpha1, self.sizes, self.masses = alpha1, sizes, masses
+        return self
+
+    def table(self) -> Table:
+        """By number of observations: radius, mass, and the constant that it asks for."""
+        shown = np.unique(np.linspace(0, len(self.sizes) - 1, 12).astype(int))
+        rows = [
+            (int(n), self.alpha1 / math.sqrt(n), float(mass), -math.log(mass) / math.sqrt(n))
+            for n, mass in zip(self.sizes[shown], self.masses[shown], strict=True)
+        ]
+        notes = [
+            f"alpha2 = {float(self):.4g}, the largest over all n, for alpha1 = {self.alpha1:g}"
+        ]
+        return Table(("observations", "radius", "mass", "alpha2"), rows, "Prior mass", notes)
+
+    def plot(self) -> "Figure":
+        """The constant that each number of observations asks for, and the largest."""
+        from .._figure import COLOURS, INK, axis_labels, panels
+
+        figure, (ax,) = panels(["constant of the prior mass"], columns=1, size=(4.2, 2.8))
+        ax.semilogx(self.sizes, -np.log(self.masses) / np.sqrt(self.sizes), color=COLOURS[0])
+        ax.axhline(float(self), color=INK, linestyle="--", linewidth=1)
+        axis_labels(ax, "observations", "alpha2")
+        return figure
 
 
 def prior_mass(
@@ -26,7 +70,7 @@ def prior_mass(
     num_draws: int = 1000,
     num_simulations: int = 500,
     seed: int = 0,
-) -> float:
+) -> PriorMass:
     r"""The constant $\alpha_2$ that the prior-mass condition needs for an $\alpha_1$.
 
     $$\alpha_2 = \max_{n \le N} \; -\frac{1}{\sqrt n}
@@ -41,6 +85,8 @@ def prior_mass(
     - `largest`: $N$. The condition is about every $n$; beyond $N$ the mass falls as a power of $n$
         for a prior with a positive density, and $\alpha_2$ with it.
     - `num_draws`: of the prior. `num_simulations`: at each. `seed`: of everything.
+
+    What comes back is a number, ready for `generalisation_bound`, with a table and a picture.
 
     Small masses cannot be told from none: where no draw is close enough, half a draw is assumed.
     The divergence is estimated, and its noise blurs balls smaller than its error.
@@ -71,7 +117,7 @@ def prior_mass(
     found = np.sort(over_draws(function, target, theta, keys, num_simulations).astype(float))
     sizes = np.unique(np.geomspace(1, largest, 200).astype(int))
     within = np.searchsorted(found[np.isfinite(found)], alpha1 / np.sqrt(sizes), side="right")
-    return float(np.max(-np.log(np.maximum(within, 0.5) / num_draws) / np.sqrt(sizes)))
+    return PriorMass(float(alpha1), sizes, np.maximum(within, 0.5) / num_draws)
 
 
 class _Divergence(eqx.Module):
