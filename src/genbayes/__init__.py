@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from .samplers import PSGLD as PSGLD
     from .samplers import SGHMC as SGHMC
     from .samplers import SGLD as SGLD
+    from .samplers import SMCABC as SMCABC
     from .samplers import AdSGLD as AdSGLD
     from .samplers import FrozenNUTS as FrozenNUTS
     from .samplers import PseudoMarginal as PseudoMarginal
     from .samplers import PseudoMarginalNUTS as PseudoMarginalNUTS
+    from .samplers import RejectionABC as RejectionABC
     from .scores import DawidSebastiani as DawidSebastiani
     from .scores import EnergyScore as EnergyScore
     from .scores import GaussianCopulaScore as GaussianCopulaScore
@@ -72,10 +74,12 @@ _STAGES = {
         "PSGLD",
         "SGHMC",
         "SGLD",
+        "SMCABC",
         "AdSGLD",
         "FrozenNUTS",
         "PseudoMarginal",
         "PseudoMarginalNUTS",
+        "RejectionABC",
     ),
     "runs": ("Run", "load", "map_runs", "resume", "sample"),
     "diagnostics": (),

@@ -42,6 +42,18 @@ SAMPLERS = {
     ),
 }
 
+# whose draws are the particles of a population, and whose steps are its generations
+POPULATIONS = {
+    "smc-abc": Row(
+        lambda x: gb.SMCABC(num_particles=40, num_generations=8, num_simulations=2, alpha=x),
+        0.9,
+        0.9,
+    ),
+    "rejection-abc": Row(
+        lambda x: gb.RejectionABC(num_particles=40, num_generations=8, tolerance=x), 0.01, 0.01
+    ),
+}
+
 TRACES = [0]
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from tests.samplers.table import SAMPLERS, TRACES, small_target
+from tests.samplers.table import POPULATIONS, SAMPLERS, TRACES, small_target
 from tests.support import laws
 from tests.support.problems import COVARIANCE, PlainEnergy, every_kind_problem
 
@@ -27,11 +27,12 @@ every_sampler = pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] if row.slow else []) for n, row in SAMPLERS.items()],
 )
-every_shape = pytest.mark.parametrize("name", SAMPLERS)
+ROWS = SAMPLERS | POPULATIONS
+every_shape = pytest.mark.parametrize("name", ROWS)
 
 
 def make(name: str) -> AbstractSampler:
-    return SAMPLERS[name].make(SAMPLERS[name].setting)
+    return ROWS[name].make(ROWS[name].setting)
 
 
 def draw(name: str, **options) -> gb.Run:
@@ -97,7 +98,9 @@ def test_a_step_keeps_shapes_and_precision(name, x64):
     assert state.u.dtype == (jnp.float64 if x64 else jnp.float32)
     floats = [x.dtype for x in jax.tree.leaves(info) if jnp.issubdtype(x.dtype, jnp.floating)]
     assert all(dtype == state.u.dtype for dtype in floats)
-    assert all(value.shape == () for value in info), "infos are single numbers"
+    of_particles = () if name in SAMPLERS else (sampler.num_particles,)
+    fits = [value.shape in ((), of_particles) for value in info]
+    assert all(fits), "infos are single numbers, of the step or of each particle"
 
 
 @every_shape

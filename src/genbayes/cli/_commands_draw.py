@@ -33,6 +33,8 @@ class SamplerName(enum.StrEnum):
     PM_NUTS = "pm-nuts"
     FROZEN_NUTS = "frozen-nuts"
     NUTS = "nuts"
+    SMC_ABC = "smc-abc"
+    REJECTION_ABC = "rejection-abc"
 
 
 class Start(enum.StrEnum):
@@ -85,9 +87,17 @@ def run(
     tune: Annotated[
         bool, typer.Option("--tune", help="Find the sampler's step size by bandit, before the run.")
     ] = False,
-    samples: Annotated[int, typer.Option(min=1, help="Draws to keep of each chain.")] = 1000,
-    warmup: Annotated[int, typer.Option(min=0, help="Steps before them.")] = 500,
-    chains: Annotated[int, typer.Option(min=1, help="Independent chains.")] = 4,
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="1000", help="Draws to keep of each chain."),
+    ] = None,
+    warmup: Annotated[
+        int | None, typer.Option(min=0, show_default="500", help="Steps before them.")
+    ] = None,
+    chains: Annotated[
+        int | None,
+        typer.Option(min=1, show_default="4; 1 of ABC", help="Independent chains or populations."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sampler.")] = 0,
     thinning: Annotated[int, typer.Option(min=1, help="Keep every so many-th draw.")] = 1,
     start: Annotated[Start, typer.Option(help="Where chains start.")] = Start.PRIOR,
@@ -132,6 +142,10 @@ def resume(
             min=1, show_default=False, help="Draws to have in all; absent, as first asked for."
         ),
     ] = None,
+    generations: Annotated[
+        int | None,
+        typer.Option(min=1, show_default=False, help="The same for generations of ABC."),
+    ] = None,
     file: Annotated[
         str | None,
         typer.Option(
@@ -155,5 +169,6 @@ def resume(
     from ._run import resume_path
 
     limits = {"max_seconds": max_seconds, "max_simulations": max_simulations, "min_ess": min_ess}
-    options = limits | {"num_samples": samples, "allow_changes": allow_changes}
+    counts = {"num_samples": samples, "num_generations": generations}
+    options = limits | counts | {"allow_changes": allow_changes}
     raise typer.Exit(resume_path(path, file, options, dask=dask, quiet=quiet, as_json=json))

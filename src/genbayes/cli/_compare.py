@@ -63,9 +63,13 @@ def _statistics(run: gb.Run) -> dict[str, tuple[float, float, float, float]]:
     """Mean, sd, Monte Carlo error of the mean, and effective draws a second, by coordinate."""
     seconds = max(run.cost.seconds - run.cost.compile_seconds, 1e-9)
     return {
-        row["parameter"]: (row["mean"], row["sd"], row["mc error"], row["ess bulk"] / seconds)
+        row["parameter"]: (row["mean"], row["sd"], row["mc error"], _effective(row) / seconds)
         for row in run.summary().to_dicts()
     }
+
+
+def _effective(row: dict[str, Any]) -> float:
+    return row["ess"] if "ess" in row else row["ess bulk"]
 
 
 def _row(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import genbayes as gb
 
 from ..runs import Outcome, RunStore
+from ..samplers import AbstractABC
 from ._dask import on_dask
 from ._errors import BAD_END, DONE, INTERRUPTED, CommandError
 from ._precision import set_precision
@@ -15,6 +16,8 @@ from ._samplers import make_sampler
 from ._show import say, show, show_json
 from ._target_file import Loaded, file_hash, load_target
 
+OF_CHAINS: dict[str, Any] = {"num_samples": 1000, "num_warmup": 500, "num_chains": 4}
+OF_POPULATIONS: dict[str, Any] = {}  # the sampler says how many particles and generations
 STATUS = {Outcome.DIVERGED: BAD_END, Outcome.FAILURES: BAD_END, Outcome.INTERRUPTED: INTERRUPTED}
 
 
@@ -38,10 +41,12 @@ def run_file(file: str, request: Request, *, quiet: bool, as_json: bool) -> int:
     sampler = make_sampler(request.sampler, request.settings, tune=request.tune)
     loaded = load_target(file)
     out = request.out if request.out is not None else free_folder(Path("runs") / loaded.file.stem)
+    usual = OF_POPULATIONS if isinstance(sampler, AbstractABC) else OF_CHAINS
+    given = {name: value for name, value in request.options.items() if value is not None}
     with on_dask(loaded.target, request.dask) as target:
         run = gb.sample(
             target, sampler, store=out, progress=not quiet, notes=loaded.notes(),
-            **request.options,
+            **usual | given,
         )  # fmt: skip
     return tell(run, quiet=quiet, as_json=as_json)
 

@@ -25,6 +25,8 @@ CLASSES = {
     "pm-nuts": "PseudoMarginalNUTS",
     "frozen-nuts": "FrozenNUTS",
     "nuts": "NUTS",
+    "smc-abc": "SMCABC",
+    "rejection-abc": "RejectionABC",
 }
 _WORDS = {"true": True, "yes": True, "false": False, "no": False, "none": None}
 
@@ -139,8 +141,9 @@ def _kinds(allowed: list[Any]) -> str:
         float: "a number", int: "a whole number", bool: "true or false", type(None): "none",
         jax.Array: "a list such as [1, 2]",
     }  # fmt: skip
-    said = [names.get(x, repr(x)) if isinstance(x, type) else repr(x) for x in allowed]
-    said = list(dict.fromkeys(said))
+    # what cannot be written in text, such as a function, is left out
+    said = [names.get(x, "") if isinstance(x, type) else repr(x) for x in allowed]
+    said = [one for one in dict.fromkeys(said) if one]
     return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} or {said[-1]}"
 
 

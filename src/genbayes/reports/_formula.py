@@ -13,6 +13,9 @@ from .._figure import INK
 from ._svg import as_markup
 
 POSTERIOR = r"\pi(\theta \mid y) \propto \pi(\theta)\, \exp\{-w \sum_i S(P_\theta, y_i)\}"
+ABC_POSTERIOR = (
+    r"\pi_\epsilon(\theta \mid y) \propto \pi(\theta)\, P_\theta\{\rho(x, y) \leq \epsilon\}"
+)
 # LaTeX that Matplotlib's mathematics does not know, as what it knows
 SIMPLER = (
     (r"\\t?frac\s*([\dA-Za-z])\s*([\dA-Za-z])", r"\\frac{\1}{\2}"),

@@ -20,7 +20,7 @@ from ._charts import Charts, charts, library, palette
 from ._checks import Checks, with_findings
 from ._checks import checks as model_checks
 from ._findings import marginal_sentences
-from ._formula import POSTERIOR, equation
+from ._formula import ABC_POSTERIOR, POSTERIOR, equation
 from ._page_draws import PageDraws, page_draws, truth_of
 from ._pictures import diagnostics, picture
 from ._svg import distinct
@@ -82,7 +82,10 @@ def report(
     draws = page_draws(series) if series else None
     first = [] if draws is None else [draws.coordinates[j] for j in draws.worst]
     sections = [_section(label, run, first, target, checks) for label, run in ours.items()]
-    page = _fill(title, sections, words.cite(list(ours.values())), draws, series, truth)
+    all_abc = all(run.plan.num_generations is not None for run in ours.values())
+    posterior = equation(ABC_POSTERIOR if all_abc else POSTERIOR)
+    about = words.cite(list(ours.values()))
+    page = _fill(title, sections, about, draws, series, truth, posterior)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8", newline="\n")
@@ -102,13 +105,14 @@ def _fill(
     draws: PageDraws | None,
     series: list[Series],
     truth: Mapping[str, Any] | None,
+    posterior: Markup,
 ) -> str:
     script, bokeh = (HERE / "_page.js").read_text(encoding="utf-8"), library()
     chart = None if draws is None else charts(draws)
     page = _environment().get_template(TEMPLATE).render(
         title=title, version=__version__, policy=_policy(script, bokeh),
         css=Markup((HERE / "_page.css").read_text(encoding="utf-8")),
-        script=Markup(script), library=Markup(bokeh), posterior=equation(POSTERIOR),
+        script=Markup(script), library=Markup(bokeh), posterior=posterior,
         sections=sections, contents=_contents(sections, chart, draws), charts=chart,
         cite={"items_": about["items"], "bibtex": about["bibtex"]},
         page="There are no draws to show." if draws is None else "charts",

@@ -36,22 +36,38 @@ def asked(run: Run) -> dict[str, Any]:
     about, plan = run.provenance.get("target", {}), run.plan
     shape = about.get("observations_shape") or list(np.shape(run.observations))
     prior = [f"{name} ~ {law}" for name, law in about.get("prior", {}).items()]
+    scored = {
+        "score": about.get("score", UNKNOWN),
+        "weight w": about.get("weight", UNKNOWN),
+        "simulations per estimate": about.get("num_simulations", UNKNOWN),
+    }
     return {
         "prior": prior or UNKNOWN,
         "simulator": about.get("simulator_function") or about.get("simulator") or UNKNOWN,
         "observations": f"{shape[0]} of shape {tuple(shape[1:])}" if len(shape) > 1 else shape[0],
-        "score": about.get("score", UNKNOWN),
-        "weight w": about.get("weight", UNKNOWN),
-        "simulations per estimate": about.get("num_simulations", UNKNOWN),
+        **(scored if plan.num_generations is None else {}),  # ABC uses no score
         "sampler": run.provenance.get("sampler", UNKNOWN),
-        "draws": f"{plan.num_chains} x {plan.num_samples:,}, after a warm-up of {plan.num_warmup:,}"
-        + (f", one in {plan.thinning} kept" if plan.thinning > 1 else ""),
+        "draws": _drawn(run),
         "seed": run.provenance.get("seed", UNKNOWN),
     }
 
 
+def _drawn(run: Run) -> str:
+    plan = run.plan
+    if plan.num_generations is not None:
+        return (
+            f"{plan.num_chains} x {plan.num_samples:,} particles, weighted, of generation "
+            f"{run.num_generations:,} of {plan.num_generations:,}"
+        )
+    thinned = f", one in {plan.thinning} kept" if plan.thinning > 1 else ""
+    size = f"{plan.num_chains} x {plan.num_samples:,}"
+    return f"{size}, after a warm-up of {plan.num_warmup:,}{thinned}"
+
+
 def formulas(run: Run) -> list[dict[str, Any]]:
-    """The equations of the scores in the target."""
+    """The equations of the scores in the target, if they were used."""
+    if run.plan.num_generations is not None:
+        return []
     return score_formulas(run.provenance.get("target", {}).get("score", ""))
 
 
@@ -115,6 +131,8 @@ def call(run: Run) -> str:
         "num_chains": plan.num_chains,
         "thinning": plan.thinning,
     }
+    if plan.num_generations is not None:
+        del settings["num_samples"]
     defaults = {"num_warmup": 0, "num_chains": 1, "thinning": 1}
     given = [f"{k}={v}" for k, v in settings.items() if defaults.get(k) != v]
     sampler = run.provenance.get("sampler", "...")

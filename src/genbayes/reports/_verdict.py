@@ -80,8 +80,12 @@ def _ending(run: Run) -> Iterator[tuple[Level, str]]:
         yield Level.DISTRUST, "There are no draws: the run was stopped before it kept any."
     if outcome in BROKEN:
         yield Level.DISTRUST, outcome.value
-    elif outcome not in (Outcome.COMPLETE, Outcome.MIN_ESS):
+    elif not outcome.good:
         asked = f"{draws:,} of {run.plan.num_samples:,} draws a chain were made."
+        if run.plan.num_generations is not None:
+            asked = (
+                f"{run.num_generations:,} of {run.plan.num_generations:,} generations were made."
+            )
         yield Level.LOOK, f"{outcome.value} {asked}"
 
 

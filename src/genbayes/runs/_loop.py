@@ -15,11 +15,12 @@ import numpy as np
 from .._tree import floats_to_arrays
 from .._types import Array, PyTree
 from ..problem import Failures, recording
-from ..samplers import AbstractSampler, AbstractWarmup
+from ..samplers import AbstractABC, AbstractSampler, AbstractWarmup
 from ..targets import ScorePosterior
 from . import _eager, _program
 from ._heartbeat import Heartbeat
 from ._plan import Cost, Outcome, Plan, Tallies
+from ._population import all_settled
 from ._progress import Reporter, Silent
 from ._sink import Sink
 from ._start import chain_keys, starting_points
@@ -53,10 +54,12 @@ class Walk:
         )
 
     def begin(self, start: Any) -> None:
-        """Put every chain on its starting point."""
+        """Put every chain on its starting point; a population draws its own."""
+        if self.populated:
+            return self.begin_at(jnp.zeros((self.plan.num_chains, self.target.size)))
         with recording(self.failures):
             u = starting_points(self.target, start, self.keys.start)
-        self.begin_at(u)
+        return self.begin_at(u)
 
     def begin_at(self, u: Array) -> None:
         """Put the chains at `u`, `(chain, p)`."""
@@ -66,8 +69,18 @@ class Walk:
         self.cost.simulator_calls += 2 * self.plan.num_chains * self._per_estimate
 
     @property
+    def populated(self) -> bool:
+        """Whether the walker is a population, which simulates in its steps alone."""
+        return isinstance(self.walker, AbstractABC)
+
+    @property
+    def settled(self) -> bool:
+        """Whether every population has come to where it was to end."""
+        return isinstance(self.walker, AbstractABC) and all_settled(self.walker, self.state)
+
+    @property
     def _per_estimate(self) -> int:
-        return self.target.simulations_per_estimate
+        return 0 if self.populated else self.target.simulations_per_estimate
 
     @property
     def warming(self) -> bool:
@@ -126,6 +139,8 @@ class Walk:
         return program(*args, self.target, first, number, **settings)
 
     def _capacity(self) -> int:
+        if self.populated:  # a generation is work enough between two looks at the world
+            return 1
         row = 8 * self.plan.num_chains * (self.target.size + 8)
         return max(1, min(LARGEST_CHUNK, BUFFER_BYTES // row))
 
@@ -174,7 +189,7 @@ def walk_on(walk: Walk, sink: Sink, reporter: Reporter) -> Outcome:
     listens = not walk.target.traceable and not isinstance(reporter, Silent)
     heartbeat = Heartbeat(walk, reporter.say if listens else None)
     with interruptible() as asked, heartbeat:
-        while walk.step < plan.num_steps:
+        while walk.step < plan.num_steps and not walk.settled:
             if walk.adapting and not walk.warming:
                 walk.finish_warmup()
             if compiled != (walk.adapting, walk.warming and plan.thinning > 1):
@@ -190,7 +205,7 @@ def walk_on(walk: Walk, sink: Sink, reporter: Reporter) -> Outcome:
             outcome = _reason_to_stop(walk, sink, bool(asked))
             if outcome is not None:
                 return outcome
-    return Outcome.COMPLETE
+    return Outcome.COMPLETE if walk.step >= plan.num_steps else Outcome.REACHED
 
 
 def _compile(walk: Walk) -> None:
@@ -225,6 +240,7 @@ def _one_chunk(
     walk.cost.steps += steps
     evaluations = int(np.sum(info["num_evaluations"])) if "num_evaluations" in info else steps
     walk.cost.simulator_calls += evaluations * walk._per_estimate
+    walk.cost.simulator_calls += int(np.sum(info.get("simulator_calls", 0)))
     sink.add(walk, records["u"], info, count, keep=not warming)
     reporter.update(walk.step, info)
     heartbeat.hear(info)
@@ -233,8 +249,8 @@ def _one_chunk(
 
 
 def _reason_to_stop(walk: Walk, sink: Sink, asked: bool) -> Outcome | None:
-    plan, done = walk.plan, walk.step >= walk.plan.num_steps
-    if done:
+    plan = walk.plan
+    if walk.step >= plan.num_steps or walk.settled:
         return None
     within = _reason_within(walk, asked)
     if within is not None:

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,8 @@ def peek(path: str | Path) -> Peek:
     found = Peek(path, "", store.manifest, store.progress, store.num_draws, owner)
     try:
         _ = found.status, found.plan, found.cost
+        if found.plan.num_generations is not None and found.draws:  # its draws are its particles
+            return replace(found, draws=found.plan.num_samples)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Peek(path, error=f"{MANIFEST} does not describe a run: {error!r}")
     return found
@@ -124,5 +126,9 @@ def find_runs(folder: str | Path, depth: int = 4) -> Iterator[Path]:
 
 def latest_draws(path: str | Path, num: int) -> dict[str, np.ndarray]:
     """The last draws and infos of a run, at most `num`, by name as they are stored."""
-    arrays = RunStore.open(path).arrays()
+    store = RunStore.open(path)
+    arrays = store.arrays()
+    if store.manifest["plan"].get("num_generations") is not None:
+        particles = {k: x for k, x in arrays.items() if x.ndim > 2}
+        return {k: np.asarray(x[:, x.shape[1] - 1])[:, :num] for k, x in particles.items()}
     return {name: np.asarray(x[:, max(0, x.shape[1] - num) :]) for name, x in arrays.items()}

@@ -20,11 +20,17 @@ class Outcome(enum.Enum):
     MAX_SECONDS = "The run stopped at its limit of time (max_seconds)."
     MAX_SIMULATIONS = "The run stopped at its limit of simulations (max_simulations)."
     MIN_ESS = "The run stopped because its effective sample size was reached (min_ess)."
+    REACHED = "The run ended where its sampler was to end, before its last generation."
     DIVERGED = "The run stopped because it refused too many steps."
     FAILURES = "The run stopped because the simulator failed too often."
     HALVED = "The run is to begin again with half the step size."
     FAILED = "The run was ended by an error."
     RUNNING = "The run is going on, or was cut off."
+
+    @property
+    def good(self) -> bool:
+        """Whether it ended where it was to end."""
+        return self in (Outcome.COMPLETE, Outcome.MIN_ESS, Outcome.REACHED)
 
     @property
     def resumable(self) -> bool:
@@ -43,8 +49,7 @@ class Status:
     @property
     def ok(self) -> bool:
         """Whether the run did what it was asked and nothing was noticed."""
-        good = (Outcome.COMPLETE, Outcome.MIN_ESS)
-        return self.outcome in good and not self.findings
+        return self.outcome.good and not self.findings
 
     def __str__(self) -> str:
         return "\n".join([self.outcome.value, *self.remarks, *(f"! {f}" for f in self.findings)])
@@ -78,6 +83,7 @@ class Plan:
     max_simulations: int | None = None
     min_ess: float | None = None
     on_divergence: str = "refuse"
+    num_generations: int | None = None  # of a population, whose particles are the draws
 
     def __post_init__(self):
         check_count("num_samples", self.num_samples, 1, "It counts the draws that are kept.")
@@ -86,6 +92,8 @@ class Plan:
         check_count("thinning", self.thinning)
         check_choice("chain_method", self.chain_method, CHAIN_METHODS)
         check_choice("on_divergence", self.on_divergence, ("refuse", "halve"))
+        if self.num_generations is not None:
+            check_count("num_generations", self.num_generations)
         if self.max_seconds is not None:
             check_positive("max_seconds", self.max_seconds)
         if self.max_simulations is not None:
@@ -101,8 +109,33 @@ class Plan:
 
     @property
     def num_steps(self) -> int:
-        """All steps of a chain, warm-up included."""
+        """All steps of a chain, warm-up included; the generations of a population."""
+        if self.num_generations is not None:
+            return self.num_generations
         return self.num_warmup + self.num_samples * self.thinning
+
+
+def extended(
+    plan: Plan, num_samples: int | None, num_generations: int | None, stops: dict[str, Any]
+) -> Plan:
+    """The plan of a resumed run: as long or longer, with its own reasons to stop."""
+    asked = {"num_samples": num_samples, "num_generations": num_generations}
+    populated = plan.num_generations is not None
+    more = "num_generations" if populated else "num_samples"
+    settings = vars(plan) | stops
+    for name, wanted in asked.items():
+        if wanted is None:
+            continue
+        if name != more:
+            kind = "a population grows no particles" if populated else "chains have no generations"
+            raise ValueError(f"{name} has no meaning here, as {kind}: give {more}.")
+        if wanted < settings[name]:
+            raise ValueError(
+                f"{name} must be at least what was asked for first ({settings[name]}), got "
+                f"{wanted}."
+            )
+        settings[name] = wanted
+    return Plan(**settings)
 
 
 @dataclass

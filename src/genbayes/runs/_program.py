@@ -150,8 +150,11 @@ def finish(walker: AbstractWarmup, state: PyTree) -> tuple[AbstractSampler, PyTr
 
 @eqx.filter_jit
 def constrain(target: ScorePosterior, u: Array) -> dict[str, Array]:
-    """Named parameters from unconstrained draws `(chain, draw, p)`."""
-    return jax.vmap(jax.vmap(target.problem.prior.constrain))(u)
+    """Named parameters from unconstrained draws `(chain, draw, ..., p)`."""
+    constrain = target.problem.prior.constrain
+    for _ in range(u.ndim - 1):
+        constrain = jax.vmap(constrain)
+    return constrain(u)
 
 
 def try_start(target: ScorePosterior, key: Key, u: Array | None) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from ..samplers import AbstractSampler
 from ..targets import ScorePosterior
 from ._failures_table import failures_from_dataset, failures_to_dataset
 from ._plan import Cost, Plan, Status
+from ._population import by_group, from_groups, parts, per_generation
 from ._summary import summarise
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Run:
     - `unconstrained`: the same draws as samplers see them, `(chain, draw, p)`.
     - `info`: what the sampler met at each draw, name to `(chain, draw)`.
     - `failures`: draws of a black box that failed, `gb.problem.Failures`.
+    - `history`: of a population, all generations, as `generations` and `population` give them.
     - `status`: how the run ended and what was noticed; `cost`: what it took; `provenance`: what
       was run, with which versions, on which machine.
     """
@@ -49,6 +51,7 @@ class Run:
     target: ScorePosterior | None = None
     sampler: AbstractSampler | None = None
     path: Path | None = None
+    history: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     walk: "Walk | None" = field(default=None, repr=False)  # where it stands, to go on from
 
     def __repr__(self) -> str:
@@ -73,6 +76,25 @@ class Run:
         weight = np.exp(log_weight - log_weight.max())
         return weight / weight.sum()
 
+    @property
+    def generations(self) -> dict[str, np.ndarray]:
+        """Of a population, what was met in each generation, name to `(chain, generation)`.
+
+        The tolerance, the effective sample size, the share of moves that were accepted, the cost.
+        """
+        return per_generation(self.history)
+
+    @property
+    def num_generations(self) -> int:
+        """How many generations a population has had; 0 for chains."""
+        return self.history["unconstrained"].shape[1] if self.history else 0
+
+    def population(self, generation: int) -> "Run":
+        """The run with the particles of another generation as its draws; that of the prior is 0."""
+        if not self.history:
+            raise ValueError("This run has no generations: its sampler has no population.")
+        return replace(self, **parts(self.history, self.plan, generation))
+
     def need_target(self, target: ScorePosterior | None = None) -> ScorePosterior:
         """The target of this run: the one given, or the one that it was drawn from."""
         found = target if target is not None else self.target
@@ -85,7 +107,7 @@ class Run:
 
     def to_xarray(self) -> xr.DataTree:
         """An `xarray.DataTree` in the ArviZ schema."""
-        groups = {
+        groups: dict[str, xr.Dataset] = {
             "/": xr.Dataset(attrs=_attributes(self)),
             "posterior": _dataset(self.draws),
             "unconstrained_posterior": _dataset({"u": self.unconstrained}),
@@ -96,6 +118,10 @@ class Run:
         }
         if self.failures.estimates:
             groups["failures"] = failures_to_dataset(self.failures)
+        if self.history:
+            groups["generations"] = _of_generations(self.generations)
+            for group, arrays in by_group(self.history).items():
+                groups[f"generations/{group}"] = _of_generations(arrays)
         return xr.DataTree.from_dict(groups)
 
     def to_arviz(self) -> Any:
@@ -135,6 +161,19 @@ def _dataset(arrays: Mapping[str, np.ndarray]) -> xr.Dataset:
     return xr.Dataset(variables, coords={"chain": np.arange(chains), "draw": np.arange(draws)})
 
 
+def _of_generations(arrays: Mapping[str, np.ndarray]) -> xr.Dataset:
+    first = ("chain", "generation", "particle")
+    axes = {
+        k: [*first[: x.ndim], *(f"{k}_dim_{j}" for j in range(x.ndim - 3))]
+        for k, x in arrays.items()
+    }
+    return xr.Dataset({name: (axes[name], np.asarray(x)) for name, x in arrays.items()})
+
+
+def _values(group: xr.DataTree) -> dict[str, np.ndarray]:
+    return {str(name): np.asarray(x.values) for name, x in group.data_vars.items()}
+
+
 def _attributes(run: Run) -> dict[str, Any]:
     plan = {k: v for k, v in vars(run.plan).items() if v is not None}
     return {
@@ -165,9 +204,13 @@ def _read_netcdf(path: Path) -> Run:
         attributes = dict(tree.attrs)
         if attributes.get("inference_library") != "genbayes":
             raise ValueError(f"{path} was not written by genbayes: use xarray.open_datatree(path).")
+        kept = tree.children.get("generations")
+        history = {} if kept is None else from_groups(
+            _values(kept), {name: _values(group) for name, group in kept.children.items()}
+        )  # fmt: skip
         arviz_back = {v: k for k, v in ARVIZ_NAMES.items()}
         groups = {
-            name: {str(k): np.asarray(v.values) for k, v in tree[name].data_vars.items()}
+            name: _values(tree.children[name])
             for name in ("posterior", "unconstrained_posterior", "sample_stats", "observed_data")
         }
         failed = (
@@ -184,4 +227,5 @@ def _read_netcdf(path: Path) -> Run:
         observations=groups["observed_data"]["y"],
         failures=Failures() if failed is None else failed,
         path=path,
+        history=history,
     )

@@ -18,7 +18,8 @@ from ..samplers import AbstractSampler, choose_sampler
 from ..targets import ScorePosterior
 from ._ending import status_of, why_refused
 from ._loop import Walk, walk_on
-from ._plan import Outcome, Plan, Status
+from ._plan import Outcome, Plan, Status, extended
+from ._population import counts, parts, recorded
 from ._progress import reporter
 from ._provenance import describe_run
 from ._refusals import check_devices, check_halving, check_pair, check_seed, check_target
@@ -34,7 +35,7 @@ def sample(
     target: ScorePosterior,
     sampler: AbstractSampler | None = None,
     *,
-    num_samples: int,
+    num_samples: int | None = None,
     num_warmup: int = 0,
     num_chains: int = 1,
     seed: int | Key = 0,
@@ -56,7 +57,8 @@ def sample(
     - `target`: a `ScorePosterior`.
     - `sampler`: such as `FrozenNUTS()` or `PseudoMarginal(...)`. Left out, one is chosen that
         suits the target, with a warm-up of 500 steps unless told otherwise; the run says why.
-    - `num_samples`: draws that are kept, of each chain.
+    - `num_samples`: draws that are kept, of each chain. A sampler of populations (`SMCABC`) has
+        its particles as draws and its generations as steps, and sets both itself.
     - `num_warmup`: steps before them, which are not kept; samplers that adapt do it here.
     - `num_chains`: independent chains. `seed`: a whole number or a JAX key.
     - `store`: a folder in which the run is kept while it goes on, for `resume`.
@@ -92,9 +94,12 @@ def sample(
         check_target(target)
         sampler, why = choose_sampler(target)
         num_warmup = num_warmup or CHOSEN_WARMUP
+    num_samples, num_generations = counts(
+        sampler, num_samples, num_warmup=num_warmup, thinning=thinning, min_ess=min_ess, start=start
+    )
     plan = Plan(
         num_samples, num_warmup, num_chains, thinning, chain_method,
-        max_seconds, max_simulations, min_ess, on_divergence,
+        max_seconds, max_simulations, min_ess, on_divergence, num_generations,
     )  # fmt: skip
     check_pair(target, sampler)
     check_devices(target, plan)
@@ -177,11 +182,8 @@ def _collect(
     provenance: dict[str, Any],
     status: Status,
 ) -> Run:
-    arrays = sink.arrays() or _empty(walk)
     return Run(
-        draws={k.removeprefix("draws/"): v for k, v in arrays.items() if k.startswith("draws/")},
-        unconstrained=arrays["unconstrained"],
-        info={k.removeprefix("info/"): v for k, v in arrays.items() if k.startswith("info/")},
+        **parts(sink.arrays() or _empty(walk), walk.plan),
         status=status,
         cost=walk.cost,
         provenance=provenance,
@@ -207,6 +209,7 @@ def resume(
     sampler: AbstractSampler | None = None,
     *,
     num_samples: int | None = None,
+    num_generations: int | None = None,
     allow_changes: bool = False,
     progress: bool = True,
     max_seconds: float | None = None,
@@ -220,7 +223,8 @@ def resume(
     - `run`: a `Run` of this process, or the folder that one was stored in.
     - `target`, `sampler`: for a stored run, what it was begun with (functions are not stored). The
         sampler may be left out if it is one of the library's.
-    - `num_samples`: how many draws to have in all; absent, as many as were first asked for.
+    - `num_samples`: how many draws to have in all, or of a population `num_generations`; absent, as
+        many as were first asked for.
     - `allow_changes`: go on though the target is not the one that the run was begun with.
 
     ```python
@@ -243,12 +247,19 @@ def resume(
         from ._stored import resume_stored
 
         return resume_stored(
-            Path(run), target, sampler, num_samples, stops, allow_changes, progress
+            Path(run),
+            target,
+            sampler,
+            (num_samples, num_generations),
+            stops,
+            allow_changes,
+            progress,
         )
     if run.path is not None and run.path.is_dir():
         return resume(
             run.path, target or run.target, sampler or run.sampler, num_samples=num_samples,
-            allow_changes=allow_changes, progress=progress, **stops,
+            num_generations=num_generations, allow_changes=allow_changes, progress=progress,
+            **stops,
         )  # fmt: skip
     if run.walk is None or run.target is None or run.sampler is None:
         raise ValueError(
@@ -256,32 +267,13 @@ def resume(
             "be resumed in another process need sample(..., store=FOLDER)."
         )
     walk = copy.copy(run.walk)
-    walk.plan = extended(run.plan, num_samples, stops)
+    walk.plan = extended(run.plan, num_samples, num_generations, stops)
     walk.cost, walk.tallies = copy.copy(walk.cost), copy.deepcopy(walk.tallies)
     walk.failures = walk.failures.copy()
-    sink = Sink(None, [_arrays(run)] if run.unconstrained.shape[1] else None)
+    sink = Sink(None, [recorded(run)] if run.unconstrained.shape[1] else None)
     return go(walk, sink, run.target, run.sampler, run.provenance, progress, [])
 
 
-def _arrays(run: Run) -> dict[str, np.ndarray]:
-    return (
-        {f"draws/{name}": x for name, x in run.draws.items()}
-        | {"unconstrained": run.unconstrained}
-        | {f"info/{name}": x for name, x in run.info.items()}
-    )
-
-
-def extended(plan: Plan, num_samples: int | None, stops: dict[str, Any]) -> Plan:
-    """The plan of a resumed run: as long or longer, with its own reasons to stop."""
-    settings = vars(plan) | stops
-    if num_samples is not None:
-        if num_samples < plan.num_samples:
-            raise ValueError(
-                f"num_samples must be at least what was asked for first ({plan.num_samples}), got "
-                f"{num_samples}."
-            )
-        settings["num_samples"] = num_samples
-    return Plan(**settings)
 
 
 def _how_to_go_on(run: Run) -> str:

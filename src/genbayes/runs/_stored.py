@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,9 +18,11 @@ from .._tree import from_arrays
 from ..problem import Failures
 from ..samplers import AbstractSampler, settings_to_tune
 from ..targets import ScorePosterior
+from ._fingerprint import fingerprint
 from ._lazy import StoredArray
 from ._lock import now
-from ._plan import Cost, Outcome, Plan, Status, Tallies
+from ._plan import Cost, Outcome, Plan, Status, Tallies, extended
+from ._population import parts
 from ._provenance import describe_target
 from ._run import Run, run_from_netcdf
 from ._store import RunStore
@@ -37,6 +40,7 @@ FIXED = {
     "num_simulations": "num_simulations",
     "batch_size": "batch_size",
 }
+NOT_STORED = "hash of what is not stored"
 EAGER_BYTES = 1 << 27  # runs above this stay on the disk until their arrays are computed with
 
 
@@ -86,11 +90,16 @@ def end_session(store: RunStore, status: Status, cost: Cost) -> None:
 
 def _settings(sampler: AbstractSampler) -> dict[str, Any]:
     """The sampler as plain data: its class and its settings."""
-    settings = {
-        k: v if isinstance(v, (int, float, str, bool, type(None))) else np.asarray(v).tolist()
-        for k, v in vars(sampler).items()
-    }
+    settings = {k: _plain(v) for k, v in vars(sampler).items()}
     return {"class": type(sampler).__name__, "settings": settings}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (int, float, str, bool, type(None))):
+        return value
+    if callable(value) or isinstance(value, eqx.Module):
+        return {NOT_STORED: fingerprint(value)}  # no functions: nothing stored is ever executed
+    return np.asarray(value).tolist()
 
 
 def _sampler(stored: dict[str, Any]) -> AbstractSampler:
@@ -99,6 +108,12 @@ def _sampler(stored: dict[str, Any]) -> AbstractSampler:
         raise ValueError(
             f"The run was drawn by {stored['class']}, which is not one of the library's samplers: "
             "give it as resume(path, target, sampler)."
+        )
+    lost = [k for k, v in stored["settings"].items() if isinstance(v, dict) and NOT_STORED in v]
+    if lost:
+        raise ValueError(
+            f"The run was drawn by {stored['class']} with functions that are not stored "
+            f"({', '.join(lost)}): give it as resume(path, target, sampler)."
         )
     return kind(**stored["settings"])
 
@@ -161,11 +176,8 @@ def _run(
     failures: Failures,
 ) -> Run:
     plan = Plan(**manifest["plan"] | {"chain_method": "vectorized"})
-    u = arrays.get("unconstrained")
     return Run(
-        draws={k.removeprefix("draws/"): v for k, v in arrays.items() if k.startswith("draws/")},
-        unconstrained=np.zeros((plan.num_chains, 0, 0)) if u is None else u,
-        info={k.removeprefix("info/"): v for k, v in arrays.items() if k.startswith("info/")},
+        **parts({"unconstrained": np.zeros((plan.num_chains, 0, 0))} | arrays, plan),
         status=Status.from_dict(manifest["status"]),
         cost=Cost(**progress.get("cost", {})),
         provenance=manifest["provenance"],
@@ -180,7 +192,7 @@ def resume_stored(
     path: Path,
     target: ScorePosterior,
     sampler: AbstractSampler | None,
-    num_samples: int | None,
+    numbers: tuple[int | None, int | None],
     stops: dict[str, Any],
     allow_changes: bool,
     progress: bool,
@@ -188,7 +200,7 @@ def resume_stored(
     """Go on with a stored run, from its last commit."""
     from ._loop import Walk
     from ._refusals import check_pair
-    from ._sample import extended, go
+    from ._sample import go
     from ._sink import Sink
 
     store = RunStore.open(path, write=True)
@@ -201,7 +213,7 @@ def resume_stored(
         _check_precision(about.get("precision"))
         if not allow_changes:
             _check_same(about["target"], target)
-        plan = extended(Plan(**manifest["plan"]), num_samples, stops)
+        plan = extended(Plan(**manifest["plan"]), *numbers, stops)
         walk = Walk(target, sampler, plan, _seed(about["seed"]))
         _restore(walk, store, about)
         _check_whole(store, walk)

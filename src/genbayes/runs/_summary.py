@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._run import Run
 
 INTERVAL = 0.9
+LEVELS = (1 - INTERVAL) / 2, (1 + INTERVAL) / 2
 LARGEST_RHAT = 1.01
 SMALLEST_ESS = 100  # for each chain
 
@@ -28,7 +29,9 @@ def labelled(draws: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def summarise(run: "Run") -> Table:
     """Mean, sd, interval, effective sample sizes and R-hat of every parameter."""
-    low, high = (1 - INTERVAL) / 2, (1 + INTERVAL) / 2
+    if run.weights is not None:
+        return _summarise_weighted(run, run.weights)
+    low, high = LEVELS
     rows = []
     for label, x in labelled(dict(run.draws)).items():
         x = np.asarray(x, float)
@@ -45,10 +48,44 @@ def summarise(run: "Run") -> Table:
         "r-hat",
     )  # fmt: skip
     chains, draws = run.unconstrained.shape[:2]
-    title = (
-        f"{run.provenance.get('sampler', 'posterior').split('(')[0]}: {chains} x {draws:,} draws"
-    )
-    return Table(columns, rows, title, [*_cost_notes(run), *_warnings(rows, chains, run)])
+    title = f"{_sampler(run)}: {chains} x {draws:,} draws"
+    notes = [*_cost_notes(run), *_ending(run), *_warnings(rows, chains)]
+    return Table(columns, rows, title, notes)
+
+
+def _sampler(run: "Run") -> str:
+    return run.provenance.get("sampler", "posterior").split("(")[0]
+
+
+def _summarise_weighted(run: "Run", weights: np.ndarray) -> Table:
+    """The same with weights; the effective sample size is theirs, one for all parameters."""
+    flat = np.ravel(weights)
+    ess = 1 / float(np.sum(flat**2))
+    rows = []
+    for label, x in labelled(dict(run.draws)).items():
+        x = np.ravel(np.asarray(x, float))
+        mean = float(np.average(x, weights=flat))
+        sd = float(np.sqrt(np.average((x - mean) ** 2, weights=flat)))
+        ends = (weighted_quantile(x, flat, level) for level in LEVELS)
+        rows.append((label, mean, sd, *ends, sd / np.sqrt(ess), ess))
+    low, high = LEVELS
+    columns = ("parameter", "mean", "sd", f"{low:.0%}", f"{high:.0%}", "mc error", "ess")
+    chains, draws = run.unconstrained.shape[:2]
+    notes = [*_cost_notes(run), *_ending(run)]
+    if not ess >= SMALLEST_ESS * chains:
+        notes.append(f"! The weights leave {ess:.0f} effective draws. Use more particles.")
+    return Table(columns, rows, f"{_sampler(run)}: {chains} x {draws:,} weighted draws", notes)
+
+
+def weighted_quantile(x: np.ndarray, weights: np.ndarray, level: float) -> float:
+    """The least draw at which the weights add up to that share.
+
+    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([0.1, 0.5, 0.4]), 0.6)
+    2.0
+    """
+    order = np.argsort(x)
+    heights = np.cumsum(weights[order])
+    return float(x[order[min(np.searchsorted(heights, level * heights[-1]), x.size - 1)]])
 
 
 def _cost_notes(run: "Run") -> list[str]:
@@ -60,10 +97,14 @@ def _cost_notes(run: "Run") -> list[str]:
     ]
 
 
-def _warnings(rows: list[tuple], chains: int, run: "Run") -> list[str]:
+def _ending(run: "Run") -> list[str]:
     status = run.status
     said = [] if status.outcome is Outcome.COMPLETE else [status.outcome.value]
-    warnings = [*said, *(f"! {f}" for f in status.findings)]
+    return [*said, *(f"! {f}" for f in status.findings)]
+
+
+def _warnings(rows: list[tuple], chains: int) -> list[str]:
+    warnings = []
     # not (x <= limit), so that a value that could not be computed is reported too
     worst = [r[0] for r in rows if not r[8] <= LARGEST_RHAT]
     if worst:

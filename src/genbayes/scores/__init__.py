@@ -8,6 +8,7 @@ from ._copula import GaussianCopulaScore as GaussianCopulaScore
 from ._copula import SemiparametricSyntheticLikelihood as SemiparametricSyntheticLikelihood
 from ._energy import EnergyScore as EnergyScore
 from ._energy import energy_distance as energy_distance
+from ._energy import mean_distance as mean_distance
 from ._kernel import KernelScore as KernelScore
 from ._kernel import mmd as mmd
 from ._log import LogScore as LogScore

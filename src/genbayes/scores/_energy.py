@@ -124,6 +124,18 @@ def energy_distance(
     return 2 / (m * n) * between(power, x, y) - spread
 
 
+def mean_distance(x: Simulations, y: Observations) -> Scalar:
+    r"""Mean Euclidean distance over all pairs of two samples, $\overline{\lVert x_j - y_i\rVert}$.
+
+    **Arguments:** `x`, `(m, d)`; `y`, `(n, d)`.
+
+    >>> float(mean_distance(jnp.array([[0.0]]), jnp.array([[1.0], [2.0]])))
+    1.5
+    """
+    x, y = two_samples(x, y, 1)
+    return between(DistancePower(1.0), x, y) / float(x.shape[0] * y.shape[0])
+
+
 def two_samples(x: Array, y: Array, at_least: int) -> tuple[Array, Array]:
     """Two samples `(m, d)` and `(n, d)` of one floating type, or a refusal."""
     x, y = jnp.asarray(x), jnp.asarray(y)
