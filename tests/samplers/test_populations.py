@@ -164,9 +164,7 @@ def test_it_ends_where_moves_are_hardly_accepted():
     assert any("of the moves were accepted" in text for text in run.status.findings)
 
 
-@pytest.mark.parametrize(
-    "name", ["smc-abc", pytest.param("rejection-abc", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["smc-abc", pytest.param("rejection-abc", marks=pytest.mark.slow)])
 def test_the_first_generation_is_the_prior_of_every_kind_of_parameter(name):
     target = gb.ScorePosterior(every_kind_problem(), PlainEnergy(), num_simulations=2)
     sampler = make(name, num_particles=5000, num_generations=1, data_size=1)

@@ -162,17 +162,18 @@ def _of_black_box(
     noise = jax.tree.map(np.asarray, _noise(target, keys, num))
     shape = target.problem.observations.shape[1:]
     size = max(1, BLOCK // (num * int(np.prod(shape, dtype=int))))
-    wanted, found = np.asarray(wanted), []
+    found: list[Array] = []
+    inside = np.asarray(wanted)
     for start in range(0, u.shape[0], size):
         # full to the end, so that every block has the same compiled distances
         draws = np.full((min(size, u.shape[0]), num, *shape), np.nan, np.dtype(u.dtype))
         for row, i in enumerate(range(start, min(start + size, u.shape[0]))):
-            if wanted[i]:
+            if inside[i]:
                 theta = {name: jnp.asarray(x[i]) for name, x in thetas.items()}
                 own = jax.tree.map(lambda z, i=i: jnp.asarray(z[i]), noise)
                 draws[row] = _simulator(target).simulate_from(theta, own)
         found.append(_compared(by, target, jnp.asarray(draws)))
-    calls = jnp.asarray(int(np.sum(wanted)) * num, jnp.int32)
+    calls = jnp.asarray(int(np.sum(inside)) * num, jnp.int32)
     return jnp.concatenate(found)[: u.shape[0]], calls
 
 
