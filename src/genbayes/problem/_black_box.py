@@ -89,7 +89,7 @@ class AbstractBlackBox(AbstractSimulator):
         seeds = np.asarray(noise).tolist()
         # a single failure already settles the estimate of a run
         stop = is_recorded() and self.handling.on_failure == "reject"
-        return self._draws([one] * len(seeds), seeds, stop)
+        return self._draws([one] * len(seeds), seeds, stop, of_one=True)
 
     def try_draw(self, theta: Theta, noise: Noise) -> np.ndarray | Failed:
         """One draw, or the reason why there is none, whatever is to be done about failures."""
@@ -113,9 +113,12 @@ class AbstractBlackBox(AbstractSimulator):
                 f"{wrong}: give arrays of shape (num, *shape)."
             )
         rows = [{k: _plain(x[i]) for k, x in columns.items()} for i in range(len(seeds))]
-        return self._draws(rows, seeds, False)
+        return self._draws(rows, seeds, False, of_one=False)
 
-    def _draws(self, thetas: Sequence[Mapping[str, Any]], seeds: list[int], stop: bool) -> Array:
+    def _draws(
+        self, thetas: Sequence[Mapping[str, Any]], seeds: list[int], stop: bool, *, of_one: bool
+    ) -> Array:
+        """Draws of one estimate, which a single failure may settle, or of many."""
         rows = self.runtime.spread(self.recipe(), thetas, seeds, stop)
         rows = _of_one_shape(rows, self.runtime)
         failed = [
@@ -126,7 +129,8 @@ class AbstractBlackBox(AbstractSimulator):
         if failed and self.handling.on_failure == "raise":
             first = failed[0][0]
             raise SimulatorError(f"A draw failed: {first}\n{first.details}".rstrip())
-        lost = len(failed) / len(seeds) if self.handling.on_failure == "penalise" else bool(failed)
+        whole = of_one and self.handling.on_failure == "reject"
+        lost = bool(failed) if whole else len(failed) / len(seeds)
         tell(failed, float(lost), len(seeds))
         return jnp.asarray(self._filled(rows, len(seeds)))
 

@@ -12,7 +12,7 @@ import numpy as np
 from .._checks import check_choice, check_count
 from .._types import Array, Bool, Float, Int, Key, Observations, Scalar, Simulations
 from ..kernels import AbstractKernel
-from ..problem import AbstractSimulator
+from ..problem import AbstractBlackBox, AbstractSimulator
 from ..scores import energy_distance, mean_distance, mmd
 from ..targets import ScorePosterior
 
@@ -132,6 +132,16 @@ def _simulator(target: ScorePosterior) -> AbstractSimulator:
     return target.problem.simulator
 
 
+def _black_box(target: ScorePosterior) -> AbstractBlackBox:
+    simulator = _simulator(target)
+    if isinstance(simulator, AbstractBlackBox):
+        return simulator
+    raise TypeError(
+        f"{type(simulator).__name__} can neither be compiled nor called for many parameters at "
+        "once: derive it from genbayes.problem.AbstractBlackBox."
+    )
+
+
 def _of_draws(by: Comparison, target: ScorePosterior, draws: Array) -> Float[Array, " M"]:
     x, y = _simulator(target).features(draws), target.problem.features()
     sets = x.reshape(by.num_simulations, -1, x.shape[1])
@@ -159,7 +169,7 @@ def _of_black_box(
 ) -> tuple[Array, Array]:
     """Draws made outside of compiled programs, with what surrounds them compiled."""
     thetas = {k: np.asarray(x) for k, x in _constrained(target, u).items()}
-    noise = jax.tree.map(np.asarray, _noise(target, keys, num))
+    seeds = np.asarray(_seeds(target, keys, num))
     shape = target.problem.observations.shape[1:]
     size = max(1, BLOCK // (num * int(np.prod(shape, dtype=int))))
     found: list[Array] = []
@@ -167,11 +177,11 @@ def _of_black_box(
     for start in range(0, u.shape[0], size):
         # full to the end, so that every block has the same compiled distances
         draws = np.full((min(size, u.shape[0]), num, *shape), np.nan, np.dtype(u.dtype))
-        for row, i in enumerate(range(start, min(start + size, u.shape[0]))):
-            if inside[i]:
-                theta = {name: jnp.asarray(x[i]) for name, x in thetas.items()}
-                own = jax.tree.map(lambda z, i=i: jnp.asarray(z[i]), noise)
-                draws[row] = _simulator(target).simulate_from(theta, own)
+        rows = start + np.flatnonzero(inside[start : start + size])
+        if rows.size:
+            each = {k: jnp.asarray(np.repeat(x[rows], num, axis=0)) for k, x in thetas.items()}
+            made = _black_box(target).simulate_many(each, seeds[rows].ravel())
+            draws[rows - start] = np.asarray(made).reshape(rows.size, num, *shape)
         found.append(_compared(by, target, jnp.asarray(draws)))
     calls = jnp.asarray(int(np.sum(inside)) * num, jnp.int32)
     return jnp.concatenate(found)[: u.shape[0]], calls
@@ -183,7 +193,7 @@ def _constrained(target: ScorePosterior, u: Array) -> dict[str, Array]:
 
 
 @eqx.filter_jit
-def _noise(target: ScorePosterior, keys: Array, num: int) -> Any:
+def _seeds(target: ScorePosterior, keys: Array, num: int) -> Any:
     return jax.vmap(lambda key: _simulator(target).draw_noise(key, num))(keys)
 
 
