@@ -274,8 +274,6 @@ def resume(
     return go(walk, sink, run.target, run.sampler, run.provenance, progress, [])
 
 
-
-
 def _how_to_go_on(run: Run) -> str:
     if run.path is None:
         return "Go on with genbayes.resume(run)."
