@@ -1,6 +1,8 @@
 """What all tests share: strict JAX settings, and a fixture for both precisions."""
 
+import resource
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
@@ -12,6 +14,25 @@ if TYPE_CHECKING:
 
 # shapes that agree only by accident have corrupted scores elsewhere: here they are an error
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+MOST_MEMORY = 2 << 30  # bytes
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _memory() -> Iterator[None]:
+    """Forget compiled programs between files once there are too many: hundreds hold gigabytes."""
+    yield
+    if _resident() > MOST_MEMORY:
+        jax.clear_caches()
+
+
+def _resident() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # not Linux: the most there ever was
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return pages * resource.getpagesize()
 
 
 @pytest.fixture(params=[32, 64], ids=["float32", "float64"])

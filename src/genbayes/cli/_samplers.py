@@ -13,7 +13,6 @@ import jax
 import genbayes as gb
 
 from ..samplers import AbstractSampler
-from ..samplers._tuner import Tuner
 from ._errors import UsageError
 
 CLASSES = {
@@ -27,6 +26,13 @@ CLASSES = {
     "nuts": "NUTS",
     "smc-abc": "SMCABC",
     "rejection-abc": "RejectionABC",
+}
+_KINDS: dict[type, str] = {
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    type(None): "none",
+    jax.Array: "a list such as [1, 2]",
 }
 _WORDS = {"true": True, "yes": True, "false": False, "no": False, "none": None}
 
@@ -68,7 +74,7 @@ def make_sampler(
     return kind(**given)
 
 
-def _bandit(kind: type, known: dict[str, inspect.Parameter], given: dict[str, Any]) -> Tuner:
+def _bandit(kind: type, known: dict[str, inspect.Parameter], given: dict[str, Any]) -> Any:
     if "step_size" not in known:
         raise UsageError(f"--tune finds a step size, and {kind.__name__} has none: leave it out.")
     if "step_size" in given:
@@ -131,19 +137,14 @@ def _allowed(annotation: Any) -> list[Any]:
         return [x for part in typing.get_args(annotation) for x in _allowed(part)]
     if origin is Literal:
         return list(typing.get_args(annotation))
-    if annotation is Tuner:
-        return []  # no text stands for one: --tune does
-    return [annotation if isinstance(annotation, type) else type(None)]
+    if not isinstance(annotation, type):
+        return [type(None)]
+    return [annotation] if annotation in _KINDS else []  # no text stands for a tuner: --tune does
 
 
 def _kinds(allowed: list[Any]) -> str:
-    names = {
-        float: "a number", int: "a whole number", bool: "true or false", type(None): "none",
-        jax.Array: "a list such as [1, 2]",
-    }  # fmt: skip
-    # what cannot be written in text, such as a function, is left out
-    said = [names.get(x, "") if isinstance(x, type) else repr(x) for x in allowed]
-    said = [one for one in dict.fromkeys(said) if one]
+    said = [_KINDS[x] if isinstance(x, type) else repr(x) for x in allowed]
+    said = list(dict.fromkeys(said))
     return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} or {said[-1]}"
 
 
