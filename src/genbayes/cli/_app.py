@@ -43,6 +43,9 @@ RunPath = Annotated[
         metavar="RUN", help="The folder of a run, or a NetCDF file.", show_default=False
     ),
 ]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)
+]
 RunPaths = Annotated[
     list[Path],
     typer.Argument(metavar="RUN...", help="Folders of runs, or NetCDF files.", show_default=False),

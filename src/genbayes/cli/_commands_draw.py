@@ -15,7 +15,7 @@ from ._app import (
     MinEss,
     Precision,
     Quiet,
-    RunPath,
+    RunFolder,
     TargetFile,
     app,
 )
@@ -135,7 +135,7 @@ def run(
 
 @app.command(rich_help_panel=DRAW)
 def resume(
-    path: RunPath,
+    path: RunFolder,
     samples: Annotated[
         int | None,
         typer.Option(

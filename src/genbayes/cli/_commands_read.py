@@ -5,11 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._app import READ, Json, RunPath, RunPaths, app
-
-RunFolder = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)
-]
+from ._app import READ, Json, RunFolder, RunPath, RunPaths, app
 
 
 @app.command(rich_help_panel=READ)

@@ -51,10 +51,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _paragraph(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(_said(error).split()) or type(error).__name__
     return textwrap.fill(
         f"Error: {text} (--debug shows where.)",
         width=max(40, min(100, shutil.get_terminal_size((100, 24)).columns)),
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _said(error: Exception) -> str:
+    """The message; of an error in a function that compiled code called, its own last line."""
+    text = str(error)
+    if "error calling callback" not in text:
+        return text
+    lines = [line for line in text.split("\n-----")[0].splitlines() if line.strip()]
+    return f"The simulator failed: {lines[-1]}"

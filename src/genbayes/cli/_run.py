@@ -36,6 +36,12 @@ class Request:
 
 def run_file(file: str, request: Request, *, quiet: bool, as_json: bool) -> int:
     """Draw from the target of a file; give the exit status."""
+    if request.out is not None and (request.out / "manifest.json").exists():
+        out = shlex.quote(str(request.out))
+        raise CommandError(
+            f"{request.out} already holds a run: go on with it,  genbayes resume {out}, or give "
+            "another folder as --out."
+        )
     if request.precision is not None:
         set_precision(request.precision)
     sampler = make_sampler(request.sampler, request.settings, tune=request.tune)
