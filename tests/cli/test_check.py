@@ -6,6 +6,7 @@ import os
 import pytest
 
 from genbayes.cli._check import cost_table, measure
+from genbayes.cli._main import _paragraph
 from genbayes.cli._target_file import load_target
 
 from .conftest import call, words
@@ -80,3 +81,15 @@ class TestCheck:
         bad = type(costs)(**{**vars(costs), "log_density": float("-inf"), "variance": None,
                              "suggested_simulations": None})  # fmt: skip
         assert "! The estimate is not finite there" in str(cost_table(bad))
+
+
+def test_an_error_of_a_function_that_compiled_code_called_is_one_line():
+    text = "INTERNAL: CpuCallback error calling callback: Traceback:\n  File x\nValueError: boom\n"
+    said = _paragraph(RuntimeError(text + "\n--------------------\nFor simplicity, ..."))
+    assert said == "Error: The simulator failed: ValueError: boom (--debug shows where.)"
+
+
+def test_a_folder_that_holds_a_run_is_refused_before_the_file_is_run(here, capsys):
+    assert call("run", "nowhere.py", "--out", "runs/whole") == 1
+    told = words(capsys.readouterr().err)
+    assert "runs/whole already holds a run: go on with it, genbayes resume runs/whole" in told
