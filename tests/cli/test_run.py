@@ -154,6 +154,8 @@ def test_every_sampler_of_the_table_exists():
         (["--sampler", "pm", "--set", "proposal_scale=__import__('os')"], "a number or a list"),
         (["--sampler", "adsgld", "--set", "step_size=1", "--set", "integrator=rk4"],
          "must be 'badodab' or 'euler', got 'rk4'"),
+        (["--sampler", "smc-abc", "--set", "distance=none"],
+         "must be 'energy' or 'euclidean', got 'none'"),
         (["--set", "step_size=1"], "needs a sampler to belong to, and --sampler is auto"),
         (["--tune"], "--tune needs a sampler to belong to, and --sampler is auto"),
         (["--sampler", "pm", "--tune"], "--tune finds a step size, and PseudoMarginal has none"),

@@ -137,9 +137,8 @@ def _allowed(annotation: Any) -> list[Any]:
         return [x for part in typing.get_args(annotation) for x in _allowed(part)]
     if origin is Literal:
         return list(typing.get_args(annotation))
-    if not isinstance(annotation, type):
-        return [type(None)]
-    return [annotation] if annotation in _KINDS else []  # no text stands for a tuner: --tune does
+    # no text stands for a function, nor for a tuner: --tune does
+    return [annotation] if annotation in _KINDS else []
 
 
 def _kinds(allowed: list[Any]) -> str:
