@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 MODULES = ("step", "scores", "pm_steps", "storing")
-LONG = ("black_box", "samplers", "integrators", "smc_abc")  # only by name
+LONG = ("black_box", "samplers", "integrators", "smc_abc", "peers")  # only by name
 FURTHER = {
     "start_rows": "From nothing to the first draw.",
     "sweep_rows": "AdSGLD by integrator, noise, diffusion and step size.",

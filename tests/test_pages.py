@@ -1,7 +1,11 @@
 """Pages whose code is not in the form of a session run from top to bottom, as they stand."""
 
+import numpy as np
 import pytest
 from tests.support.pages import run_page
+
+import genbayes as gb
+from genbayes.runs import Outcome
 
 
 @pytest.fixture(autouse=True)
@@ -22,3 +26,41 @@ def test_start(tmp_path, capsys):
     assert "reach" in said
     for made in ("pairs.png", "report.html"):
         assert (tmp_path / made).stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_tutorial_g_and_k(tmp_path):
+    found = run_page("tutorials/g_and_k.md", tmp_path)
+    # posterior means of two samplers with different targets at finite m and short chains
+    assert max(found["shift"].values()) < 0.5
+    assert 1 < found["noise"].variance < 3  # as the page says
+    assert (tmp_path / "g_and_k.png").exists()
+
+
+@pytest.mark.slow
+def test_tutorial_outliers(tmp_path):
+    runs = run_page("tutorials/outliers.md", tmp_path)["runs"]
+    mean = {key: run.draws["mean"].mean() for key, run in runs.items()}
+    y = gb.tasks.normal_location(contamination=0.1, outlier=10.0).generate(0, 100)
+    # the ordinary posterior is N(sum / 101, 1 / 101): 300 draws know its mean to a few hundredths
+    assert mean["standard Bayes", 0.1] == pytest.approx(float(y.sum()) / 101, abs=0.05)
+    assert mean["kernel score", 0.1] < mean["energy score", 0.1] < 1.5 < mean["standard Bayes", 0.1]
+    clean = [mean[name, 0.0] for name in ("standard Bayes", "energy score", "kernel score")]
+    assert max(clean) - min(clean) < 0.1
+
+
+@pytest.mark.slow
+def test_tutorial_lorenz96(tmp_path):
+    found = run_page("tutorials/lorenz96.md", tmp_path, {"num_samples=200": "num_samples=50"})
+    assert found["problem"].prior.size == 111
+    assert found["run"].status.outcome is Outcome.COMPLETE
+    assert all(np.isfinite(x).all() for x in found["run"].draws.values())
+
+
+@pytest.mark.slow
+def test_tutorial_epidemic(tmp_path):
+    found = run_page("tutorials/epidemic.md", tmp_path)
+    ratio = found["ratio"]
+    # the truth, 3.2, lies within the posterior of one epidemic
+    assert abs(ratio.mean() - 3.2) < 4 * ratio.std()
+    assert ratio.std() < 1

@@ -7,13 +7,13 @@ import textwrap
 import traceback
 from collections.abc import Sequence
 
-from . import _commands_draw, _commands_new, _commands_read, _commands_reproduce
+from . import _commands_bench, _commands_draw, _commands_new, _commands_read, _commands_reproduce
 from ._app import app
 from ._errors import DONE, ERROR, INTERRUPTED, CommandError
 
 DEBUG = "--debug"
 # imported so that `app` knows them
-COMMANDS = (_commands_draw, _commands_new, _commands_read, _commands_reproduce)
+COMMANDS = (_commands_bench, _commands_draw, _commands_new, _commands_read, _commands_reproduce)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,47 @@
+"""What every peer shares: its problem, simulators in NumPy, and what its process took."""
+
+import importlib.metadata
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+NAMES = {"g_and_k": ("A", "B", "g", "k"), "normal": ("mean",)}
+calls = 0  # draws of the simulator, in single observations
+
+
+def simulate(model: str, theta: np.ndarray, num: int, rng: np.random.Generator) -> np.ndarray:
+    """`num` draws for each row of parameters, `(rows, num)`."""
+    global calls
+    theta = np.atleast_2d(np.asarray(theta, float))
+    calls += len(theta) * num
+    z = rng.standard_normal((len(theta), num))
+    if model == "normal":
+        return theta[:, :1] + z
+    a, b, g, k = (theta[:, j : j + 1] for j in range(4))
+    return a + b * (1 + 0.8 * np.tanh(g * z / 2)) * (1 + z**2) ** k * z
+
+
+def run(draw: Callable[[np.ndarray, str, int], np.ndarray], packages: tuple[str, ...]) -> None:
+    """Called by each script: draws for the problem of the command line, with what they cost."""
+    source, out = sys.argv[1:3]
+    problem = np.load(source)
+    began, wall = time.process_time(), time.perf_counter()
+    draws = draw(problem["y"], str(problem["model"]), int(problem["seed"]))
+    spent = {
+        "cpu": time.process_time() - began,
+        "wall": time.perf_counter() - wall,
+        "memory": peak_memory(),
+        "calls": calls,
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+    }
+    np.savez(out, draws=np.asarray(draws, float), spent=json.dumps(spent))
+
+
+def peak_memory() -> float:
+    """MB at most. (The resource usage of a process begins with that of the one that started it.)"""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
