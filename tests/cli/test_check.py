@@ -2,10 +2,14 @@
 
 import json
 import os
+import re
+from pathlib import Path
 
 import pytest
 
+from genbayes.cli._app import app
 from genbayes.cli._check import cost_table, measure
+from genbayes.cli._commands_draw import SamplerName
 from genbayes.cli._main import _paragraph
 from genbayes.cli._target_file import load_target
 
@@ -93,3 +97,10 @@ def test_a_folder_that_holds_a_run_is_refused_before_the_file_is_run(here, capsy
     assert call("run", "nowhere.py", "--out", "runs/whole") == 1
     told = words(capsys.readouterr().err)
     assert "runs/whole already holds a run: go on with it, genbayes resume runs/whole" in told
+
+
+def test_the_page_on_the_command_names_every_command_and_sampler():
+    page = (Path(__file__).parents[2] / "docs" / "command.md").read_text()
+    rows = re.findall(r"^\| `([a-z]+)", page, flags=re.MULTILINE)
+    assert sorted(rows) == sorted(c.callback.__name__ for c in app.registered_commands)
+    assert not [name.value for name in SamplerName if f"`{name.value}`" not in page]
