@@ -113,6 +113,7 @@ SETTINGS = [
     ("pm", [], gb.PseudoMarginal()),
     ("pm", ["adapt=true", "groups=10"], gb.PseudoMarginal(adapt=True, groups=10)),
     ("pm-nuts", ["noise=groups"], gb.PseudoMarginalNUTS(noise="groups")),
+    ("smc-abc", ["num_particles=50"], gb.SMCABC(num_particles=50)),
     ("frozen-nuts", ["max_doublings=5"], gb.FrozenNUTS(max_doublings=5)),
     ("nuts", ["target_acceptance=0.9"], gb.NUTS(target_acceptance=0.9)),
 ]  # fmt: skip
