@@ -136,41 +136,6 @@ class Doomed(Executor):
         return future
 
 
-@pytest.mark.slow
-def test_a_real_scheduler_killed(tmp_path, monkeypatch, serial):
-    monkeypatch.setattr(_crew, "RECONNECT_SECONDS", 2.0)
-    address = "tcp://127.0.0.1:18786"
-    run_module = [sys.executable, "-m"]
-    scheduler = subprocess.Popen(
-        [*run_module, "distributed.cli.dask_scheduler", "--port", "18786", "--no-dashboard"],
-        stderr=subprocess.DEVNULL,
-    )
-    worker = subprocess.Popen(
-        [*run_module, "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny",
-         "--no-dashboard", "--death-timeout", "60"],
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        client = distributed.Client(address, timeout=60)
-        client.wait_for_workers(1, timeout=60)
-        timer = threading.Timer(1.0, scheduler.kill)
-        timer.start()
-        with pytest.raises(Lost, match=r"scheduler tcp://127.0.0.1:18786 is lost"):
-            sampled(gb.BlackBox(slow_normal, client.get_executor()), 5000, store=tmp_path / "run")
-        client.close(timeout=1)
-    finally:
-        for process in (worker, scheduler):
-            process.kill()
-            process.wait()
-    kept = gb.load(tmp_path / "run").unconstrained.shape[1]
-    more = gb.resume(
-        tmp_path / "run", target(gb.BlackBox(slow_normal)), progress=False,
-        max_simulations=8 * (kept + 20),
-    )  # fmt: skip
-    here = sampled(gb.BlackBox(slow_normal), more.unconstrained.shape[1])
-    np.testing.assert_array_equal(more.unconstrained, here.unconstrained)
-
-
 def cell(seed):
     """One cell of a study: its own data and its own chain."""
     problem = gb.tasks.normal_location().problem(seed=seed, num_observations=10)
@@ -220,3 +185,49 @@ def test_the_command_on_a_cluster(client, tmp_path, monkeypatch):
     ) == 0  # fmt: skip
     there, here = gb.load(tmp_path / "there"), gb.load(tmp_path / "here")
     np.testing.assert_array_equal(there.unconstrained, here.unconstrained)
+
+
+@pytest.mark.slow
+def test_a_real_scheduler_killed(tmp_path, monkeypatch, serial):
+    monkeypatch.setattr(_crew, "RECONNECT_SECONDS", 2.0)
+    address = "tcp://127.0.0.1:18786"
+    run_module = [sys.executable, "-m"]
+    scheduler = subprocess.Popen(
+        [*run_module, "distributed.cli.dask_scheduler", "--port", "18786", "--no-dashboard"],
+        stderr=subprocess.DEVNULL,
+    )
+    worker = subprocess.Popen(
+        [*run_module, "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny",
+         "--no-dashboard", "--death-timeout", "60"],
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    client = None
+    try:
+        client = distributed.Client(address, timeout=60)
+        client.wait_for_workers(1, timeout=60)
+        killer = threading.Thread(target=kill_when_drawn, args=(scheduler, tmp_path / "run"))
+        killer.start()
+        with pytest.raises(Lost, match=r"scheduler tcp://127.0.0.1:18786 is lost"):
+            sampled(gb.BlackBox(slow_normal, client.get_executor()), 5000, store=tmp_path / "run")
+        killer.join()
+    finally:
+        if client is not None:
+            client.close(timeout=1)
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait()
+    kept = gb.load(tmp_path / "run").unconstrained.shape[1]
+    assert kept > 0
+    more = gb.resume(
+        tmp_path / "run", target(gb.BlackBox(slow_normal)), progress=False,
+        max_simulations=8 * (kept + 20),
+    )  # fmt: skip
+    here = sampled(gb.BlackBox(slow_normal), more.unconstrained.shape[1])
+    np.testing.assert_array_equal(more.unconstrained, here.unconstrained)
+
+
+def kill_when_drawn(process, path):
+    """Once something has been committed, and more is on its way."""
+    while not (path / "manifest.json").is_file() or gb.runs.peek(path).draws == 0:
+        time.sleep(0.05)
+    process.kill()

@@ -19,8 +19,11 @@ def main(pipe_number: int, lifeline: int) -> None:
     subprocess.Popen(guard, pass_fds=[lifeline], stdin=subprocess.DEVNULL)
     os.close(lifeline)
     pipe = Connection(pipe_number)
-    sys.path[:] = pipe.recv()
-    packed = pipe.recv_bytes()
+    try:
+        sys.path[:] = pipe.recv()
+        packed = pipe.recv_bytes()
+    except EOFError:
+        return
     try:
         import cloudpickle
 
