@@ -10,6 +10,7 @@ import pytest
 
 import genbayes as gb
 from genbayes.cli import main
+from genbayes.cli._demo import demo_problem
 
 
 def call(*arguments: str) -> int:
@@ -92,21 +93,21 @@ def test_another_run_is_left_alone(capsys, tmp_path):
 
 
 def test_the_demo_writes_a_run_and_a_page_and_replaces_an_earlier_one(tmp_path):
-    """In another process, as people run it: the second one in double precision."""
+    """In another process, as people run it, and in double precision, which is set there."""
     folder = tmp_path / "demo"
+    target = gb.ScorePosterior(demo_problem(), gb.EnergyScore(), num_simulations=10)
+    earlier = {"num_samples": 5, "progress": False, "store": folder / "adsgld"}
+    gb.sample(target, gb.PseudoMarginal(0.5), **earlier)
     command = [
-        sys.executable, "-c", "from genbayes.cli import main; main()",
-        "demo", "--samples", "200", "--warmup", "50", "--folder", str(folder),
+        sys.executable, "-c", "from genbayes.cli import main; main()", "demo", "--precision", "64",
+        "--samples", "200", "--warmup", "50", "--folder", str(folder),
     ]  # fmt: skip
     environment = os.environ | {"JAX_ENABLE_X64": "0"}
-    first = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    assert "FrozenNUTS: 4 x 10 draws" in first.stdout
-    assert "AdSGLD: 1 x 200 draws" in first.stdout
-    assert (folder / "report.html").resolve().as_uri() in first.stdout
-    second = subprocess.run(
-        [*command, "--precision", "64"], check=True, capture_output=True, text=True, env=environment
-    )
-    assert f"Replacing the earlier demo in {folder / 'adsgld'}" in second.stderr
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    assert "FrozenNUTS: 4 x 10 draws" in ran.stdout
+    assert "AdSGLD: 1 x 200 draws" in ran.stdout
+    assert (folder / "report.html").resolve().as_uri() in ran.stdout
+    assert f"Replacing the earlier demo in {folder / 'adsgld'}" in ran.stderr
     run = gb.load(folder / "adsgld")
     assert run.draws["A"].shape == (1, 200)
     assert run.provenance["precision"] == 64
