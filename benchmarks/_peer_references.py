@@ -67,7 +67,7 @@ def _normal(y: np.ndarray, target: str, num: int) -> np.ndarray:
     return np.interp(levels, mass / mass[-1], grid)[:, None]
 
 
-def _ensemble(log_density: Density, num: int, walkers: int = 200, steps: int = 800) -> np.ndarray:
+def _ensemble(log_density: Density, num: int, walkers: int = 200, steps: int = 4000) -> np.ndarray:
     """Stretch moves, one half of the walkers at a time; the first half of the steps goes."""
     rng = np.random.default_rng(0)
     u = rng.normal(size=(walkers, 4))
