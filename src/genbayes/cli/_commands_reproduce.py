@@ -47,7 +47,7 @@ def reproduce(
         typer.Option(
             metavar="ADDRESS",
             show_default=False,
-            help="The scheduler of a Dask cluster to work on; its workers must see --out.",
+            help="Work on a cluster, tcp://HOST:8786 or local:2; its workers must see --out.",
         ),
     ] = None,
     precision: Annotated[

@@ -27,13 +27,14 @@ def on_dask(target: gb.ScorePosterior, where: str | None) -> Iterator[gb.ScorePo
             f"--dask is for black boxes, and {type(simulator).__name__} is compiled and runs here. "
             "Leave it out; to spread many runs, see  genbayes.map_runs"
         )
-    with _client(where) as client:
+    with dask_client(where) as client:
         moved = simulator.on(client.get_executor())
         yield eqx.tree_at(lambda t: t.problem.simulator, target, moved)
 
 
 @contextmanager
-def _client(where: str) -> Iterator[Any]:
+def dask_client(where: str) -> Iterator[Any]:
+    """A client of the cluster `tcp://...`, or of `local:N` processes."""
     try:
         from distributed import Client, LocalCluster
     except ImportError:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..paper import reproduce
-from ._errors import BAD_END, DONE, CommandError
+from ._dask import dask_client
+from ._errors import BAD_END, DONE
 from ._precision import set_precision
 
 
@@ -43,11 +44,5 @@ def _cluster(address: str | None) -> Iterator[Executor | None]:
     if address is None:
         yield None
         return
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise CommandError(
-            "--dask needs Dask's distributed package: pip install 'genbayes[dask]'."
-        ) from error
-    with Client(address) as client:
+    with dask_client(address) as client:
         yield client.get_executor()

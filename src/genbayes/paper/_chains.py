@@ -9,7 +9,7 @@ from ..runs import Run, sample
 from ..samplers import AbstractSampler
 from ..targets import ScorePosterior
 from ._experiment import Result
-from ._statistics import jackknife, trace_of_covariance
+from ._statistics import BLOCKS, jackknife, trace_of_covariance
 
 MOST_KEPT = 2000  # draws that are kept for pictures
 
@@ -32,13 +32,17 @@ def walk(
 
 
 def digest(run: Run) -> Result:
-    """Numbers of a run of one chain, each as a pair of value and standard error."""
-    theta = flat_draws(run)
+    """Numbers of a run, each as a pair of value and standard error.
+
+    The error of one chain comes from blocks of it, that of several from leaving each out in turn.
+    """
+    theta, chains = flat_draws(run), run.unconstrained.shape[0]
+    blocks = BLOCKS if chains == 1 else chains
     kept: dict[str, np.ndarray] = {
         "draws": theta[:: max(1, -(-theta.shape[0] // MOST_KEPT))].astype(np.float32),
-        "trace": np.array(jackknife(trace_of_covariance, theta)),
-        "mean": _each(np.mean, theta),
-        "sd": _each(partial(np.std, ddof=1), theta),
+        "trace": np.array(jackknife(trace_of_covariance, theta, blocks)),
+        "mean": _each(np.mean, theta, blocks),
+        "sd": _each(partial(np.std, ddof=1), theta, blocks),
         "seconds": np.array(run.cost.seconds),
         "simulations": np.array(run.cost.simulator_calls),
     }
@@ -49,11 +53,12 @@ def digest(run: Run) -> Result:
 
 
 def flat_draws(run: Run) -> np.ndarray:
-    """The draws of the first chain, `(draw, p)`, parameters in the order of the prior."""
-    columns = [np.asarray(x[0], float).reshape(x.shape[1], -1) for x in run.draws.values()]
+    """The draws of all chains, one after another, `(draw, p)`, parameters as in the prior."""
+    chains, draws = run.unconstrained.shape[:2]
+    columns = [np.asarray(x, float).reshape(chains * draws, -1) for x in run.draws.values()]
     return np.concatenate(columns, axis=1)
 
 
-def _each(statistic: Any, theta: np.ndarray) -> np.ndarray:
+def _each(statistic: Any, theta: np.ndarray, blocks: int) -> np.ndarray:
     """Value and error of a statistic of each coordinate, `(2, p)`."""
-    return np.array([jackknife(statistic, theta[:, j]) for j in range(theta.shape[1])]).T
+    return np.array([jackknife(statistic, theta[:, j], blocks) for j in range(theta.shape[1])]).T

@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from ..tasks import g_and_k, normal_location
+from ..tasks import g_and_k, lorenz96, normal_location
 
 CONTAMINATIONS = (0.1, 0.2)
 OUTLIERS = (3, 5, 7, 10, 20)
@@ -23,6 +24,10 @@ GENERATORS: dict[str, Callable[[], np.ndarray]] = {
     "pm_mv_gk": lambda: np.asarray(g_and_k.multivariate().generate(1, 100)),
     "pm_uni_cauchy": lambda: np.asarray(g_and_k.univariate(cauchy=True).generate(1, 100))[:, None],
     "pm_mv_cauchy": lambda: np.asarray(g_and_k.multivariate(cauchy=True).generate(1, 100)),
+    "sg_uni_gk_exp1": lambda: np.asarray(g_and_k.univariate().generate(1, 1000))[:, None],
+    "sg_uni_gk_exp2": lambda: np.asarray(g_and_k.univariate().generate(2, 400))[:, None],
+    "sg_mv_gk": lambda: np.asarray(g_and_k.multivariate().generate(3, 400)),
+    "sg_mv_cauchy": lambda: np.asarray(g_and_k.multivariate(cauchy=True).generate(4, 400)),
     "normal_location_eps0": _contaminated(0.0, 10.0),
 } | {
     f"normal_location_eps{epsilon}_z{z}": _contaminated(epsilon, float(z))
@@ -30,8 +35,27 @@ GENERATORS: dict[str, Callable[[], np.ndarray]] = {
     for z in OUTLIERS
 }
 
+# series of the two-scale Lorenz96 model, each with where it starts
+TRUTHS = tuple(f"l96_truth_{part}_{i}" for i in range(5) for part in ("init", "obs"))
+PUBLISHED_INTERVAL = 0.075  # between the records of the stored series; the text says 0.2
+
+
+@cache
+def _series() -> np.ndarray:
+    return np.asarray(lorenz96.two_scale().generate(0, 5))
+
+
+def _truth(which: int, part: str) -> Callable[[], np.ndarray]:
+    rows = slice(0, 1) if part == "init" else slice(1, None)
+    return lambda: _series()[which, rows].reshape(1, -1)
+
+
+GENERATORS |= {
+    f"l96_truth_{part}_{i}": _truth(i, part) for i in range(5) for part in ("init", "obs")
+}
+
 # published only as stored files, which a file of regenerated observations cannot have
-MAY_BE_MISSING = frozenset[str]()
+MAY_BE_MISSING = frozenset({"sg_uni_gk_exp2", "sg_mv_gk", "sg_mv_cauchy", *TRUTHS})
 
 
 class Data:

@@ -24,9 +24,9 @@ class Scale:
     share: float  # of the steps of a chain
     few: bool  # only one of each list of settings
 
-    def steps(self, published: int) -> int:
+    def steps(self, published: int, least: int = 100) -> int:
         """So many steps in place of the published number."""
-        return max(100, round(self.share * published))
+        return max(min(least, published), round(self.share * published))
 
     def some(self, settings: Sequence[Item]) -> Sequence[Item]:
         """All settings, or only the last."""
@@ -57,6 +57,7 @@ class Comparison:
         have the same unless `exact` says that it has none.
     - `rounding`: half a unit of the last digit that was printed.
     - `bound`: the published number is an upper bound.
+    - `data`: keys of the observations it depends on, if not all of the experiment's.
     - `note`: what explains a difference, shown where there is one.
     """
 
@@ -68,6 +69,7 @@ class Comparison:
     bound: bool = False
     exact: bool = False
     note: str = ""
+    data: tuple[str, ...] | None = None
 
     @property
     def distance(self) -> float:

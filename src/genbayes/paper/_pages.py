@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from .._table import format_cell
 from ._data import Data
-from ._experiment import Experiment, Findings, Result, Scale
+from ._experiment import Comparison, Experiment, Findings, Result, Scale
 from ._outcome import Number, Outcome
 
 TEMPLATES = Path(__file__).parent
@@ -32,7 +32,7 @@ def write_page(
     found = experiment.findings(results, scale, data) if whole else Findings([])
     published = data.holds(experiment.observations)
     comparable = published and scale.name == "paper"
-    verdicts = [c.verdict(comparable) for c in found.comparisons]
+    verdicts = [c.verdict(_comparable(c, comparable, scale, data)) for c in found.comparisons]
     work = sum(float(r["seconds"]) for r in results.values() if "seconds" in r)
     page = out / f"{experiment.name}-{scale.name}.html"
     _write(
@@ -59,6 +59,12 @@ def write_page(
         experiment.name, experiment.title, scale.name, page.name, published, len(failures),
         seconds, work, numbers,
     )  # fmt: skip
+
+
+def _comparable(comparison: Comparison, experiment: bool, scale: Scale, data: Data) -> bool:
+    if comparison.data is None:
+        return experiment
+    return scale.name == "paper" and (not comparison.data or data.holds(comparison.data))
 
 
 def write_index(outcomes: list[Outcome], scale: str, out: Path) -> Path:

@@ -1,5 +1,7 @@
 """A starting point by stochastic optimisation."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,13 +9,15 @@ import optax
 
 from .._checks import check_count, check_positive
 from .._types import Array, Key, Unconstrained
+from ..runs import start_at
 from ..targets import ScorePosterior
 
 
 class Optimise(eqx.Module):
-    """Start near the mode: Adam on the estimated log density, from the origin of $u$.
+    """Start near the mode: Adam on the estimated log density.
 
-    **Arguments:** `steps`, `learning_rate`. A step whose gradient is not finite is left out.
+    **Arguments:** `steps`, `learning_rate`; `start`, where to begin, as for `gb.sample`: the origin
+    of $u$ unless given. A step whose gradient is not finite is left out.
 
     ```python
     >>> import genbayes as gb
@@ -29,6 +33,7 @@ class Optimise(eqx.Module):
 
     steps: int = 250
     learning_rate: float = 0.01
+    start: Any = "zero"
 
     def __check_init__(self):
         check_count("steps", self.steps)
@@ -41,11 +46,13 @@ class Optimise(eqx.Module):
                 'Optimise follows gradients, and this simulator has none: start at "prior" or at a '
                 "mapping instead."
             )
-        return _climb(target, key, self.steps, self.learning_rate)
+        key_start, key_climb = jax.random.split(key)
+        u = start_at(target, self.start, key_start)
+        return _climb(target, key_climb, u, self.steps, self.learning_rate)
 
 
 @eqx.filter_jit
-def _climb(target: ScorePosterior, key: Key, steps: int, learning_rate: float) -> Array:
+def _climb(target: ScorePosterior, key: Key, u: Array, steps: int, learning_rate: float) -> Array:
     adam = optax.adam(learning_rate)
 
     def step(carry: tuple[Array, optax.OptState], key: Key) -> tuple[tuple, None]:
@@ -60,6 +67,5 @@ def _climb(target: ScorePosterior, key: Key, steps: int, learning_rate: float) -
         )
         return kept, None
 
-    u = jnp.zeros(target.size)
     (u, _), _ = jax.lax.scan(step, (u, adam.init(u)), jax.random.split(key, steps))
     return u
