@@ -13,6 +13,7 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_start(tmp_path, capsys):
     shorter = {"num_samples=500": "num_samples=100", "num_simulations=200": "num_simulations=64"}
     found = run_page("start.md", tmp_path, shorter)
