@@ -86,8 +86,8 @@ def interpreter(peer: Peer) -> str:
         install = [str(python), "-m", "pip", "install", "--quiet", *pins, peer.requirement]
         done = subprocess.run(install, capture_output=True, text=True, check=False)
         if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if "rror" in line]
-            raise RuntimeError(f"does not install: {(lines or [done.stderr[-200:]])[-1].strip()}")
+            lines = [line.strip() for line in done.stderr.splitlines() if "error:" in line]
+            raise RuntimeError(f"does not install: {lines[0] if lines else done.stderr[-200:]}")
         stamp.write_text(peer.requirement)
     return str(python)
 
