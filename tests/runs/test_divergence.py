@@ -49,6 +49,28 @@ def test_the_run_begins_again_with_half_the_step_until_no_step_is_refused(target
     np.testing.assert_array_equal(gb.load(tmp_path / "run").unconstrained, same.unconstrained)
 
 
+def test_the_last_step_counts_as_any_other():
+    """A run of one chunk, refused only at its end."""
+
+    def fails_below(theta, z):
+        return jnp.where(theta["mean"] < -0.2, jnp.nan, theta["mean"] + z)
+
+    problem = gb.Problem(
+        gb.Prior(mean=dist.Normal(0.0, 1.0)),
+        gb.Simulator(fails_below, noise=dist.Normal(0.0, 1.0)),
+        OBSERVATIONS,
+    )
+    target = gb.ScorePosterior(problem, PlainEnergy(), num_simulations=8)
+    refused = [
+        draw(target, 0.5, num_samples=n, start={"mean": 0.5}).info["refused"][0]
+        for n in range(1, 9)
+    ]
+    (first,) = (n for n, flags in enumerate(refused, 1) if flags[-1] and flags.sum() == 1)
+    run = draw(target, 0.5, num_samples=first, start={"mean": 0.5}, on_divergence="halve")
+    assert not run.info["refused"].any()
+    assert run.sampler.step_size < 0.5
+
+
 def test_by_default_such_steps_are_refused_and_counted(target):
     run = draw(target, 6.4)
     assert run.info["refused"].any()

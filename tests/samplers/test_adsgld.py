@@ -8,6 +8,7 @@ import numpyro.distributions as dist
 import pytest
 from scipy.special import digamma, polygamma
 from tests.samplers.table import small_target
+from tests.scores.cases import SCORES
 from tests.support.problems import OBSERVATIONS, PlainEnergy, location_problem
 
 import genbayes as gb
@@ -142,13 +143,29 @@ class TestExplosion:
         assert abs(float(after.momentum[0])) < 6
         assert np.isfinite(float(info.kinetic))
 
-    @pytest.mark.parametrize("integrator", ["euler", "badodab"])
-    def test_a_run_with_far_too_large_a_step_says_so_and_stays_finite(self, integrator):
+    def test_a_friction_that_would_freeze_the_chain_begins_anew(self):
+        """It falls by at most 1 a unit of time: from 10 000, at this step, for 100 000 steps."""
+        target, sampler = small_target(), gb.AdSGLD(0.1, diffusion=1.0)
+        state = sampler.init(jax.random.key(0), target, jnp.zeros(1))
+        for friction, exploded in ((90.0, False), (1e4, True)):
+            before = state._replace(momentum=jnp.ones(1), thermostat=jnp.array(friction))
+            after, info = sampler.step(jax.random.key(1), target, before)
+            assert bool(info.exploded) == exploded
+            assert not bool(info.refused)
+            assert float(after.u[0]) != 0.0, "the step is taken"
+            assert (float(after.thermostat) == 1.0) == exploded
+
+    @pytest.mark.parametrize(
+        ("integrator", "step_size"),
+        # the splitting damps what it kicks: 0.3 keeps every number finite, and the chain nowhere
+        [("euler", 2.0), ("badodab", 2.0), ("badodab", 0.3)],
+    )
+    def test_a_run_with_far_too_large_a_step_says_so_and_stays_finite(self, integrator, step_size):
         target = gb.ScorePosterior(
             location_problem(), PlainEnergy(), weight=100.0, num_simulations=8
         )
         run = gb.sample(
-            target, gb.AdSGLD(2.0, diffusion=1.0, integrator=integrator), num_samples=3000,
+            target, gb.AdSGLD(step_size, diffusion=1.0, integrator=integrator), num_samples=3000,
             num_chains=2, seed=0, progress=False,
         )  # fmt: skip
         assert np.all(np.isfinite(run.unconstrained))
@@ -246,6 +263,23 @@ class TestClipping:
 def test_bad_settings_are_refused(settings, error, match):
     with pytest.raises(error, match=match):
         gb.AdSGLD(**{"step_size": 0.1, "diffusion": 1.0} | settings)
+
+
+@pytest.mark.parametrize("name", [name for name, make in SCORES.items() if not make().unbiased])
+def test_every_rule_with_biased_gradients_is_refused(name):
+    """By each sampler that follows fresh gradients; the message says what fits."""
+    prior = gb.Prior(mean=dist.Normal(0.0, 1.0).expand([2]).to_event(1))
+    noise = dist.Normal(0.0, 1.0).expand([2]).to_event(1)
+    problem = gb.Problem(
+        prior, gb.Simulator(lambda t, z: t["mean"] + z, noise=noise), np.ones((3, 2))
+    )
+    target = gb.ScorePosterior(problem, SCORES[name](), num_simulations=20)
+    for sampler in (gb.AdSGLD(0.1), gb.SGLD(0.1), gb.PSGLD(0.1), gb.SGHMC(0.1, friction=1.0)):
+        match = rf"{type(sampler).__name__} needs unbiased gradient.*Use PseudoMarginal\(\).*allow_"
+        with pytest.raises(ValueError, match=match):
+            gb.sample(target, sampler, num_samples=5, num_warmup=10, progress=False)
+    gb.AdSGLD(0.1, allow_biased_gradients=True).check(target)
+    gb.PseudoMarginal().check(target)
 
 
 class BiasedEnergy(PlainEnergy):

@@ -1,9 +1,12 @@
 """NUTS on frozen noise, on parameters and noise together, and on exact targets."""
 
+import blackjax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
+import numpyro.infer
 import pytest
 from tests.samplers.table import small_target
 from tests.support import exact, laws
@@ -17,6 +20,7 @@ from tests.support.problems import (
 
 import genbayes as gb
 from genbayes.samplers import freezing_error
+from genbayes.targets import sobol_noise
 
 PLAN = {"num_warmup": 300, "num_chains": 4, "seed": 1, "start": "zero", "progress": False}
 
@@ -186,6 +190,36 @@ def test_the_noise_of_a_simulator_that_takes_a_key_can_be_frozen(location_exact)
     assert error is not None
     # the mean of eight freezes errs by their spread over the root of eight
     laws.assert_recovers(run, location_exact, bias=0.03 + 4 * error[0] / np.sqrt(8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["NumPyro", "BlackJAX"])
+def test_other_packages_sample_a_frozen_target(package, location_exact):
+    """`target.freeze(noise)` is an ordinary log density to them."""
+    target = gb.ScorePosterior(location_problem(), gb.EnergyScore(), num_simulations=512)
+    density = target.freeze(sobol_noise(jax.random.key(0), target))
+    if package == "NumPyro":
+        kernel = numpyro.infer.NUTS(potential_fn=lambda u: -density(u))
+        chains = numpyro.infer.MCMC(
+            kernel, num_warmup=500, num_samples=4000, num_chains=2, chain_method="sequential",
+            progress_bar=False,
+        )  # fmt: skip
+        chains.run(jax.random.key(1), init_params=jnp.zeros((2, 1)))
+        u = np.asarray(chains.get_samples(group_by_chain=True))
+    else:
+        sampler = blackjax.nuts(density, step_size=0.5, inverse_mass_matrix=0.1 * jnp.ones(1))
+
+        def step(state, key):
+            state, _ = sampler.step(key, state)
+            return state, state.position
+
+        keys = jax.random.split(jax.random.key(1), 5000)
+        _, u = jax.lax.scan(step, sampler.init(jnp.zeros(1)), keys)
+        u = np.asarray(u[None, 500:])
+    # the error of one freeze: the points differ by pairs, not all pairs, an offset of order 1/m
+    x, known = u[..., 0], location_exact
+    assert abs(x.mean() - known.mean["mean"]) < 0.1 * known.sd["mean"]
+    assert abs(x.std() / known.sd["mean"] - 1) < 0.1
 
 
 class TestPseudoMarginalNUTS:

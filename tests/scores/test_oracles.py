@@ -239,6 +239,18 @@ def test_more_pairs_than_32_bits_count(statistic):
         assert result.shape == ()
 
 
+@pytest.mark.parametrize("name", ["energy", "gaussian"])
+def test_memory_does_not_grow_with_the_pairs(name):
+    """The matrix of pairs would take 37 GiB; what the compiler sets aside is a few tiles."""
+    x, y = jax.ShapeDtypeStruct((100_000, 5), jnp.float32), data(2, 10, 5)[1]
+    score = EnergyScore() if name == "energy" else KernelScore(KERNELS[name])
+    step = jax.jit(jax.value_and_grad(score.total))
+    needed = step.lower(x, score.prepare(y)).compile().memory_analysis()
+    assert needed.temp_size_in_bytes < 64 * 2**20
+    everything = jax.jit(lambda x: score(x, y)).lower(x).compile().memory_analysis()
+    assert everything.temp_size_in_bytes < 64 * 2**20
+
+
 def test_distances_refuse():
     x = np.zeros((3, 2))
     with pytest.raises(ValueError, match=r"two samples of shapes .* got \(3, 2\) and \(3,\)"):

@@ -47,6 +47,7 @@ BIASED = {
     "gaussian kernel": (
         KernelScore(kernels.Gaussian(0.8), statistic="V"), Y, gaussian_at(Y, 0.8, 2),
     ),
+    "variogram": (VariogramScore(1.0, statistic="V"), Y, VARIOGRAM),
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from jax.scipy.special import ndtri
 from scipy import stats
 from tests.support import exact
 from tests.support.problems import OBSERVATIONS, location_scale_problem
@@ -85,6 +86,18 @@ def test_all_pairs_of_even_noise_come_close_to_the_exact_score():
     even = error(with_all_pairs(target), sobol_noise)
     assert even < error(target, sobol_noise) / 5
     assert even < error(target, lambda key, target: target.draw_noise(key)) / 10
+
+
+@pytest.mark.parametrize(("statistic", "biased"), [("V", False), ("U", True)])
+def test_the_variogram_of_even_noise_is_squared_plainly(statistic, biased):
+    """What is taken off for independent draws would be an error: at 64 points, 14 sds of it."""
+    assert gb.VariogramScore(1.0).all_pairs().statistic == "V"
+    score, y = gb.VariogramScore(1.0, statistic=statistic), jnp.array([[0.4, -0.3]])
+    keys = jax.random.split(jax.random.key(0), 400)
+    draws = jax.vmap(lambda key: ndtri(scrambled_sobol(key, 64, 2)))(keys)
+    values = np.asarray(jax.jit(jax.vmap(lambda x: score.total(x, y)))(draws), float)
+    z = (values.mean() - 2 * (0.7 - 2 / np.sqrt(np.pi)) ** 2) / (values.std() / np.sqrt(400))
+    assert (abs(z) > 8) if biased else (abs(z) < 4)
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ def _divergence(walk: Walk, outcome: Outcome) -> list[str]:
 def why_refused(walk: Walk) -> str:
     """What was wrong with steps that were not taken."""
     exploded = walk.tallies.get("exploded")
-    if exploded == walk.tallies.get("refused"):
+    if exploded >= walk.tallies.get("refused"):
         return "the thermostat exploded"
-    more = f" (in {exploded:,} of them, because the thermostat exploded)" if exploded else ""
+    more = f", or the thermostat exploded ({exploded:,} times)" if exploded else ""
     return f"the estimate was not finite{more}"
 
 

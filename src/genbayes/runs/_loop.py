@@ -250,14 +250,14 @@ def _one_chunk(
 
 def _reason_to_stop(walk: Walk, sink: Sink, asked: bool) -> Outcome | None:
     plan = walk.plan
+    refused, steps = walk.tallies.get("refused"), walk.cost.steps
+    if plan.on_divergence == "halve" and (refused or walk.tallies.get("exploded")):
+        return Outcome.HALVED  # in the last chunk as in any other
     if walk.step >= plan.num_steps or walk.settled:
         return None
     within = _reason_within(walk, asked)
     if within is not None:
         return within
-    refused, steps = walk.tallies.get("refused"), walk.cost.steps
-    if refused and plan.on_divergence == "halve":
-        return Outcome.HALVED
     if steps >= 1000 and refused > 0.5 * steps:
         return Outcome.DIVERGED
     if plan.max_simulations is not None and walk.cost.simulator_calls >= plan.max_simulations:

@@ -73,7 +73,7 @@ def sample(
     - `max_seconds`, `max_simulations`, `min_ess`: stop before, with a valid run. They are totals
         of the run, also where it is resumed.
     - `on_divergence`: `"refuse"` does not take a step whose estimate is not finite, and counts it;
-        `"halve"` begins the whole run again with half the step size.
+        `"halve"` begins the whole run again with half the step size, for exploded thermostats too.
     - `notes`: anything that JSON can hold, kept in the run's provenance.
 
     The key of step t of chain c is a function of the seed, c and t alone: neither chunks nor
@@ -128,8 +128,8 @@ def sample(
         if run.path is not None:
             shutil.rmtree(run.path)  # begun by this very call
     raise RuntimeError(
-        f"The estimate was still not finite after halving the step size {MOST_HALVINGS} times: "
-        "look at the simulator's draws, or tighten the prior."
+        f"Steps were refused still after halving the step size {MOST_HALVINGS} times: look at the "
+        "simulator's draws, tighten the prior, or start nearer to the bulk of the posterior."
     )
 
 

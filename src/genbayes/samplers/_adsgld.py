@@ -22,6 +22,9 @@ from ._tuner import Tuner, check_step_size
 
 # Momenta are standard normal in equilibrium: a mean square beyond this is no transient
 EXPLODED = 1e8
+# The friction exceeds the diffusion by a few in equilibrium. It falls by at most 1 a unit of time,
+# so that one far above freezes the chain for as long, with every number finite.
+FROZEN = 100.0
 SHORTEST_WARMUP = 10  # steps, to measure the noise of the gradient
 # The automatic diffusion: so many times the friction that gradient noise calls for, at least 1
 ABOVE_NOISE = 50.0
@@ -73,7 +76,9 @@ class AdSGLD(AbstractSampler):
     - `clip`: longest gradient taken as it is; absent, none is shortened.
     - `allow_biased_gradients`: take scores whose gradient estimate is biased.
 
-    A step whose estimate is not finite is not taken: the chain stays, with a fresh momentum.
+    A step whose estimate is not finite is not taken: the chain stays, with a fresh momentum. Where
+    the thermostat explodes (a momentum without bound, or a friction that would freeze the chain)
+    both begin anew, and it is counted.
 
     ??? cite "References"
         Ding et al. (2014), *Bayesian sampling using stochastic gradient thermostats*; Leimkuhler
@@ -151,16 +156,18 @@ class AdSGLD(AbstractSampler):
         at = estimate(key_noise, target, u, self.clip, self.noise)
         if self.integrator == "badodab":  # the closing half kick
             momentum = momentum - 0.5 * self.step_size * at.gradient
-        kinetic = jnp.mean(momentum**2)
-        exploded = ~jnp.isfinite(kinetic + thermostat) & at.finite | (kinetic > EXPLODED)
-        fine = at.finite & ~exploded
-        moved = AdSGLDState(u, momentum, thermostat, at.gradient, at.log_density)
+        kinetic, diffusion = jnp.mean(momentum**2), jnp.asarray(self.diffusion, u.dtype)
+        unbounded = ~jnp.isfinite(kinetic + thermostat) & at.finite | (kinetic > EXPLODED)
+        fine = at.finite & ~unbounded
+        exploded = unbounded | (fine & (thermostat > 2 * diffusion + FROZEN))
         # equilibrium momentum is standard normal, so drawing it anew leaves the target alone
-        stayed = state._replace(
-            momentum=normal_like(key_momentum, state.u),
-            thermostat=jnp.where(exploded, self.diffusion, state.thermostat),  # pyright: ignore
+        fresh = normal_like(key_momentum, state.u)
+        moved = AdSGLDState(u, momentum, thermostat, at.gradient, at.log_density)
+        state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), moved, state)
+        state = state._replace(
+            momentum=jnp.where(fine & ~exploded, state.momentum, fresh),
+            thermostat=jnp.where(exploded, diffusion, state.thermostat),
         )
-        state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), moved, stayed)
         return state, AdSGLDInfo(
             state.log_density, at.norm, jnp.mean(state.momentum**2), state.thermostat,
             ~fine, at.clipped, exploded,
@@ -192,9 +199,10 @@ class AdSGLD(AbstractSampler):
         if explosions:
             found.insert(
                 0,
-                f"The thermostat exploded {explosions} times: the momentum grew without bound "
-                "while every gradient was finite. The chain went on from where it stood, and its "
-                'draws are not to be trusted. Try a smaller step size, or integrator="badodab".',
+                f"The thermostat exploded {explosions} times: the momentum, or the friction that "
+                "answers it, grew without bound while every gradient was finite. The chain went on "
+                "from where it stood with both begun anew, and its draws are not to be trusted. "
+                'Try a smaller step size, or integrator="badodab".',
             )
         return found
 

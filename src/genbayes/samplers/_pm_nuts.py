@@ -24,7 +24,8 @@ class PseudoMarginalNUTS(AbstractNUTS):
         the noise. `"groups"` alternates NUTS on $u$ with the noise held, and Metropolis refreshes
         of the noise, one of `groups` groups at a time: it takes any simulator, and copes with
         heavy-tailed maps from noise to data where joint trajectories need tiny steps.
-    - `groups`: groups of simulations for `noise="groups"`, each proposed once a step.
+    - `groups`: groups of simulations for `noise="groups"`: a step proposes fresh noise so many
+        times, each time for one group chosen at random.
     - the others as for `FrozenNUTS`.
 
     ??? cite "References"

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import check_positive, is_concrete
+from .._checks import check_choice, check_positive, is_concrete
 from .._types import Array, Float, Observations, Scalar, Simulations, Theta
-from ._base import AbstractScore, Prepared
+from ._base import AbstractScore, Prepared, Statistic
 
 _ENTRIES = 2**22  # of the (m, pairs) matrix that is alive at a time
 
@@ -30,7 +30,8 @@ class VariogramScore(AbstractScore):
     unbiased (and can be negative). Proper, not strictly: a shift of all coordinates goes unseen.
 
     **Arguments:** `p`, above 0 (a Python number; 0.5 and 1 are usual); `weights`, `(d, d)`
-    non-negative, all 1 by default.
+    non-negative, all 1 by default; `statistic`, `"U"` as above or `"V"`, the plain square, which is
+    biased for independent draws.
 
     >>> x = jnp.array([[0.0, 1.0], [0.0, 3.0]])
     >>> VariogramScore(p=1.0)(x, jnp.array([[0.0, 2.0]])).tolist()
@@ -42,13 +43,14 @@ class VariogramScore(AbstractScore):
 
     p: float = eqx.field(default=0.5, static=True)
     weights: Float[Array, "d d"] | None = None
+    statistic: Statistic = eqx.field(default="U", static=True)
     strictly_proper: ClassVar[bool] = False
-    unbiased: ClassVar[bool] = True
     min_simulations: ClassVar[int] = 2
     needs_simulations: ClassVar[bool] = True
 
     def __check_init__(self):
         check_positive("p", self.p)
+        check_choice("statistic", self.statistic, ("U", "V"))
         if self.weights is None or not is_concrete(self.weights):
             return
         shape = np.shape(self.weights)
@@ -57,6 +59,18 @@ class VariogramScore(AbstractScore):
                 "weights must be a square matrix (d, d) without negative entries, got shape "
                 f"{shape}; leave it out to weight all pairs alike."
             )
+
+    @property
+    def unbiased(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """With the variance of the mean taken off it is."""
+        return self.statistic == "U"
+
+    def all_pairs(self) -> "VariogramScore":
+        """The plain square: the mean over even draws errs far less than that of independent ones.
+
+        What is taken off for independent draws would be an error of order 1/m.
+        """
+        return VariogramScore(self.p, self.weights, "V")
 
     def _estimates(
         self, simulations: Simulations, observations: Observations, theta: Theta | None
@@ -79,7 +93,9 @@ class VariogramScore(AbstractScore):
     def _score(self, model: _Variogram, data: _Variogram, simulations: Simulations) -> Scalar:
         """Mean score over the data: their spread, plus the squared distance of the means."""
         m, d = simulations.shape
-        per_pair = data.variance + (data.mean - model.mean) ** 2 - model.variance / (m - 1)
+        per_pair = data.variance + (data.mean - model.mean) ** 2
+        if self.statistic == "U":
+            per_pair -= model.variance / (m - 1)
         if self.weights is None:
             return 2 * jnp.sum(per_pair)
         first, second = np.triu_indices(d, 1)
