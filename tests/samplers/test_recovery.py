@@ -34,7 +34,7 @@ ROWS: dict[str, tuple[Callable, int, int, float]] = {
     "badodab": (lambda: gb.AdSGLD(0.1, diffusion=3.0), 10_000, 50, 0.03),
     "euler": (lambda: gb.AdSGLD(0.02, diffusion=3.0, integrator="euler"), 30_000, 50, 0.05),
     "automatic diffusion": (lambda: gb.AdSGLD(0.1), 10_000, 50, 0.03),
-    "sgld": (lambda: gb.SGLD(0.005), 30_000, 50, 0.05),
+    "sgld": (lambda: gb.SGLD(0.005), 80_000, 50, 0.05),
     "psgld": (lambda: gb.PSGLD(0.02, decay=0.999), 30_000, 50, 0.1),
     "sghmc": (lambda: gb.SGHMC(0.02, friction=3.0), 30_000, 50, 0.05),
     "frozen nuts": (lambda: gb.FrozenNUTS(), 2000, 128, 0.03),
