@@ -7,13 +7,10 @@ synthetic likelihoods. Ours in single precision; the loops in double, as one wou
     python -m benchmarks pm_steps
 """
 
-import os
-import time
 from collections.abc import Callable
 from typing import Any
 
-from ._environment import environment
-from ._rounds import interleaved, median, ratio
+from ._rounds import clock, interleaved, median, ratio, verdict
 
 ROUNDS = 5
 SECONDS = 0.15  # of one measurement
@@ -59,9 +56,9 @@ def stepper(target: Any, sampler: Any) -> Case:
     jax.block_until_ready(walk(state, 1))
 
     def seconds_per_step(steps: int) -> float:
-        began = time.perf_counter()
+        began = clock()
         jax.block_until_ready(walk(state, steps))
-        return (time.perf_counter() - began) / steps
+        return (clock() - began) / steps
 
     return seconds_per_step
 
@@ -103,7 +100,7 @@ def pseudo_marginal(rounds: int) -> list[dict[str, str]]:
 
 
 def _row(name: str, other: str, ours: Any, loop: Any, aim: int | None, times: Any) -> dict:
-    said = "" if aim is None else f"{aim}: {'met' if times.value >= aim else 'missed'}"
+    said = "" if aim is None else verdict(times, least=aim)
     return {
         "step": name, "ours (microseconds)": str(median(ours).scaled(1e6)),
         "loop (microseconds)": f"{median(loop).value * 1e6:.0f} {other}",
@@ -140,22 +137,11 @@ def stochastic_gradient(rounds: int) -> list[dict[str, str]]:
 
 
 def rows(quick: bool = False) -> list[dict[str, str]]:
-    """Both comparisons; the tables also go to the page on samplers."""
-    os.environ.setdefault("JAX_ENABLE_X64", "0")
-    began = environment()
+    """Both comparisons."""
     rounds = 3 if quick else ROUNDS
     found = pseudo_marginal(rounds)
     try:
         found += stochastic_gradient(rounds)
     except ImportError:
         print("(PyTorch is absent: the stochastic-gradient steps are left out)")
-    _write(found, began)
     return found
-
-
-def _write(found: list[dict[str, str]], began: dict[str, str]) -> None:
-    from ._environment import markdown, replace_block
-    from ._sampler_tables import PAGE
-
-    setting = ", ".join(f"{k} {v}" for k, v in began.items())
-    replace_block(PAGE, "steps", f"{setting[:1].upper()}{setting[1:]}.\n\n{markdown(found)}")

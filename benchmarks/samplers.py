@@ -40,10 +40,12 @@ SOURCES = {("univariate", 10): "pm_uni_gk", ("univariate", 100): "pm_uni_gk"}
 SOURCES |= {("univariate", 400): "sg_uni_gk_exp1"}
 SOURCES |= {("multivariate", 10): "pm_mv_gk", ("multivariate", 100): "pm_mv_gk"}
 
-CASES = [(model, n) for n in (10, 100, 400) for model in ("univariate", "multivariate")]
+CASES = [(model, n) for model in ("univariate", "multivariate") for n in (10, 100, 400)]
 SIMULATIONS = 500  # of every sampler but frozen NUTS
-FROZEN = {10: 128, 100: 512, 400: 1024}  # of frozen NUTS, univariate
-FROZEN_MULTIVARIATE = {10: 128, 100: 256, 400: 512}
+# Of frozen NUTS: the more observations, the more the error of one freeze weighs
+FROZEN = {10: 256, 100: 512, 400: 1024}
+FROZEN_MULTIVARIATE = {10: 512, 100: 2048, 400: 4096}
+REFERENCE = {10: 512, 100: 1024, 400: 2048}  # of the draws that are weighted, multivariate
 STEP = {10: 0.1, 100: 0.05, 400: 0.025}  # of AdSGLD: about a quarter of the smallest posterior sd
 PROPOSAL = {10: 0.5, 100: 0.15, 400: 0.07}  # where the adaptation of pseudo-marginal chains begins
 PUBLISHED_STEP = 0.03**0.5  # of the published runs, in the terms of AdSGLD
@@ -64,6 +66,11 @@ class Job:
     sweep: bool = False
 
     @property
+    def chain_method(self) -> str:
+        """Trajectories differ in length: side by side, all chains wait for the longest."""
+        return "sequential" if "NUTS" in self.label or self.rank == 0 else "vectorized"
+
+    @property
     def key(self) -> str:
         """By which a cell is found again."""
         return f"{'sweep ' * self.sweep}{self.label}, m = {self.num_simulations}"
@@ -81,11 +88,11 @@ def observations(model: str, n: int) -> tuple[Any, str]:
     return task.generate(seed=0, num_observations=n), "generated with seed 0"
 
 
-def reference_job(model: str) -> Job:
+def reference_job(model: str, n: int) -> Job:
     """The draws that the reference weights."""
     import genbayes as gb
 
-    m, draws = (512, 3000) if model == "univariate" else (256, 1500)
+    m, draws = (512, 3000) if model == "univariate" else (REFERENCE[n], 600)
     return Job(0, "reference", gb.FrozenNUTS(), draws, 500, 8, num_simulations=m)
 
 
@@ -104,10 +111,10 @@ def _frozen(uni: bool, n: int) -> Iterator[Job]:
     import genbayes as gb
 
     wanted = (FROZEN if uni else FROZEN_MULTIVARIATE)[n]
-    draws = 1500 if uni else 1000
-    for m in (128, 256, 512, 1024) if uni else (128, 256, 512):
+    draws, warmup = (1500, 500) if uni else (400, 300)
+    for m in (wanted // 4, wanted // 2, wanted, 2 * wanted) if uni else (wanted // 4, wanted):
         rank = 1 if m == wanted else 2
-        yield Job(rank, "FrozenNUTS()", gb.FrozenNUTS(), draws, 500, num_simulations=m)
+        yield Job(rank, "FrozenNUTS()", gb.FrozenNUTS(), draws, warmup, num_simulations=m)
 
 
 def _metropolis(uni: bool, n: int) -> Iterator[Job]:
@@ -170,7 +177,8 @@ def draw(job: Job, target: Any, truth: Any, seed: int) -> tuple[Any, dict[str, f
     first = max(job.num_samples // 10, 10)
     run = gb.sample(
         target, job.sampler, num_samples=first, num_warmup=job.num_warmup, seed=seed, start=truth,
-        num_chains=job.num_chains, thinning=job.thinning, progress=False,
+        num_chains=job.num_chains, thinning=job.thinning, chain_method=job.chain_method,
+        progress=False,
     )  # fmt: skip
     began = time.process_time()
     run = gb.resume(run, num_samples=job.num_samples, progress=False)
@@ -195,7 +203,7 @@ class Case:
 
     def jobs(self) -> list[Job]:
         """What is not known yet: the reference comes first."""
-        wanted = [reference_job(self.model), *jobs(self.model, self.n)]
+        wanted = [reference_job(self.model, self.n), *jobs(self.model, self.n)]
         return [job for job in wanted if job.key not in self.known["cells"]]
 
     def measure(self, job: Job) -> None:
@@ -208,11 +216,11 @@ class Case:
         run, cost = draw(short, target, self.truth, seed=1 + sum(map(ord, job.key)))
         uni = self.model == "univariate"
         if job.label == "reference":
-            keep, most = (600, 16384) if uni else (200, 4096)
+            keep, most = (600, 16384) if uni else (100, 16384)
             self.known["reference"] = reference(run, keep // self.shrink, most)
         self.known["cells"][job.key] = row = summary(job, run, cost)
         if isinstance(job.sampler, gb.FrozenNUTS) and job.label != "reference":
-            points = Reweighted(run, target, (400 if uni else 200) // self.shrink)
+            points = Reweighted(run, target, (400 if uni else 100) // self.shrink)
             row |= points.ratios(points.log_weights(self.known["reference"]["m"]))
         print(f"{self.model} {self.n} {job.key}: {row['rate']:.3g} ESS/s", file=sys.stderr)
 
@@ -236,7 +244,8 @@ def measure(again: bool = False, quick: bool = False) -> dict[str, Any]:
     wanted = CASES[:1] if quick else CASES
     cases = [Case(model, n, result["cases"], 10 if quick else 1) for model, n in wanted]
     todo = [(max(job.rank, 1), i, job) for i, case in enumerate(cases) for job in case.jobs()]
-    todo.sort(key=lambda what: what[:2])
+    # the last case takes as long as all others together
+    todo.sort(key=lambda what: (what[0] + 3 * (what[1] == len(CASES) - 1), *what[:2]))
     for rank, i, job in todo:
         if quick and rank > 1:
             continue

@@ -25,6 +25,7 @@ from genbayes.scores import (
     energy_distance,
     mmd,
 )
+from genbayes.scores._sorted import absolute_within
 
 FORMULAS = {
     "gaussian": lambda r: np.exp(-(r**2) / (2 * 1.5**2)),
@@ -147,6 +148,18 @@ def test_long_samples_on_the_line_are_sorted(double):
     np.testing.assert_allclose(value, expected, rtol=1e-10)
     signs = 2 * np.sign(x - y.T).sum(1) / 1500 - 700 * 2 * np.sign(x - x.T).sum(1) / (1500 * 1499)
     np.testing.assert_allclose(gradient[:, 0], signs, atol=1e-10)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_draws_on_the_line_may_be_equal(ties, double):
+    """Of several chains, in which equal draws pull neither way."""
+    x = np.random.default_rng(0).normal(size=(3, 40))
+    if ties:
+        x[1] = np.round(x[1])
+    signs = np.sign(x[:, :, None] - x[:, None, :]).sum(-1)
+    value, gradient = jax.jit(jax.vmap(jax.value_and_grad(absolute_within)))(jnp.asarray(x))
+    np.testing.assert_allclose(value, np.abs(x[:, :, None] - x[:, None, :]).sum((1, 2)))
+    np.testing.assert_array_equal(gradient, 2 * signs)
 
 
 def test_gradients_at_the_observations_on_the_line(double):
