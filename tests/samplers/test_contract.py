@@ -17,6 +17,7 @@ from tests.support import laws
 from tests.support.problems import COVARIANCE, PlainEnergy, every_kind_problem
 
 import genbayes as gb
+from genbayes.problem._check import remarks_on_noise
 from genbayes.runs import Outcome, _loop
 from genbayes.samplers import AbstractSampler
 
@@ -126,13 +127,14 @@ def test_one_compilation_serves_every_setting_weight_seed_and_chunk(
     name, uninterrupted, monkeypatch
 ):
     del uninterrupted  # it has compiled everything
-    row, before = SAMPLERS[name], TRACES[0]
-    target = small_target(weight=0.7)
-    traces_of_the_checks = TRACES[0] - before
+    row, target = SAMPLERS[name], small_target(weight=0.7)
+    before = TRACES[0]
+    remarks_on_noise(target.problem)  # as `sample` looks at it
+    of_checks = TRACES[0] - before
     monkeypatch.setattr(_loop, "CHUNK_SECONDS", 1e-9)
     options = PLAN | {"num_samples": 41, "seed": 8, "start": {"mean": 0.4}}
     gb.sample(target, row.make(0.9 * row.setting), progress=False, **options)
-    assert TRACES[0] == before + traces_of_the_checks
+    assert TRACES[0] == before + 2 * of_checks
 
 
 @every_sampler

@@ -22,6 +22,7 @@ from tests.support.problems import (
 )
 
 import genbayes as gb
+from genbayes.problem._check import remarks_on_noise
 from genbayes.runs import Outcome
 from genbayes.samplers import _distances, _smc_abc
 from genbayes.scores import energy_distance, mmd
@@ -87,6 +88,7 @@ def test_one_compilation_serves_every_setting_and_seed(name, uninterrupted):
     row, target = POPULATIONS[name], small_target()
     before = TRACES[0]
     row.make(row.setting).check(target)
+    remarks_on_noise(target.problem)  # as `sample` looks at it
     of_checks = TRACES[0] - before
     gb.sample(target, row.make(0.8 * row.setting), num_chains=2, seed=5, progress=False)
     assert TRACES[0] == before + 2 * of_checks

@@ -229,7 +229,7 @@ def _one_chunk(
         if warming
         else -(-(plan.num_steps - walk.step) // plan.thinning)
     )
-    count = min(chunk, left, walk._capacity())
+    count = min(chunk, left, walk._capacity(), _affordable(walk))
     began, before = time.perf_counter(), walk.step
     records = walk.advance(count, stop)
     seconds = time.perf_counter() - began
@@ -246,6 +246,16 @@ def _one_chunk(
     heartbeat.hear(info)
     wanted = int(count * CHUNK_SECONDS / max(seconds, 1e-6))
     return max(1, min(wanted, 4 * chunk, LARGEST_CHUNK))
+
+
+def _affordable(walk: Walk) -> int:
+    """Records until `max_simulations` are made, where a step makes one estimate."""
+    most = walk.plan.max_simulations
+    if most is None:
+        return LARGEST_CHUNK
+    steps = 1 if walk.warming else walk.plan.thinning
+    each = walk._per_estimate * walk.plan.num_chains * steps
+    return max(1, -(-(most - walk.cost.simulator_calls) // max(each, 1)))
 
 
 def _reason_to_stop(walk: Walk, sink: Sink, asked: bool) -> Outcome | None:

@@ -109,13 +109,18 @@ def _balance(x: Float[Array, " m"]) -> Int[Array, " m"]:
     where some are, equal ones are counted too, by a loop that otherwise makes no trip.
     """
     m = x.shape[0]
+    unroll = min(20, -(-m // 2))
+    # Whole trips, and two at least: what stays outside a loop is fused with what made the draws,
+    # which then come out in two roundings, and a draw is above itself.
+    padded = jnp.concatenate([x, jnp.full(-m % unroll, jnp.inf, x.dtype)])
+    size = padded.shape[0]
 
     def count(compare: Any) -> Any:
-        return lambda j, found: found + compare(x, x[j]).astype(jnp.int32)
+        return lambda j, found: found + compare(padded, padded[j]).astype(jnp.int32)
 
-    zero = jnp.zeros(m, jnp.int32)
-    below = jax.lax.fori_loop(0, m, count(jnp.greater), zero, unroll=min(m, 20))
+    zero = jnp.zeros(size, jnp.int32)
+    below = jax.lax.fori_loop(0, size, count(jnp.greater), zero, unroll=unroll)[:m]
     tied = jnp.sum(below) < m * (m - 1) // 2
     trips = jnp.where(tied, m, 0)
-    equal = jax.lax.fori_loop(0, trips, count(jnp.equal), zero + jnp.where(tied, 0, 1))
+    equal = jax.lax.fori_loop(0, trips, count(jnp.equal), zero + jnp.where(tied, 0, 1))[:m]
     return 2 * below + equal - m
