@@ -163,6 +163,7 @@ target = gb.ScorePosterior(problem, gb.EnergyScore(), num_simulations=8)
 """
 
 
+@pytest.mark.slow
 def test_the_command_on_a_cluster(client, tmp_path, monkeypatch):
     from genbayes.cli._run import Request, resume_path, run_file
 

@@ -134,6 +134,7 @@ class TestRuns:
             ]  # fmt: skip
         np.testing.assert_allclose(drawn[1], drawn[0], rtol=1e-9)
 
+    @pytest.mark.slow
     def test_frozen_noise_draws_are_those_of_jax(self):
         with jax.enable_x64(True):
             sampler = gb.FrozenNUTS(step_size=0.4, inverse_mass=jnp.ones(2), max_doublings=4)

@@ -122,6 +122,7 @@ class TestBiasAgainstStepSize:
         )
         assert abs(found - ratio) < error + 0.25 * ratio, (coarse, fine, error)
 
+    @pytest.mark.slow
     def test_the_splitting_is_ahead_at_the_same_step(self):
         euler, error = self.second_moment_bias("euler", 0.2, 3e4)
         splitting, _ = self.second_moment_bias("badodab", 0.2, 3e4)

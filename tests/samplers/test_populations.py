@@ -304,6 +304,7 @@ def test_distances_are_those_of_numpy(precision):
     np.testing.assert_allclose(found, np.linalg.norm(x.mean(0) - y.mean(0)), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_blocks_do_not_change_a_distance(monkeypatch):
     whole = draw("smc-abc", changes={"alpha": 0.85, "data_size": 3})
     monkeypatch.setattr(_distances, "BLOCK", 100)
@@ -418,6 +419,7 @@ def test_chains_need_num_samples():
         run.population(0)
 
 
+@pytest.mark.slow
 def test_functions_are_not_stored(tmp_path):
     store = tmp_path / "run"
     sampler = make("smc-abc", summary=mean)

@@ -90,6 +90,7 @@ class TestCorrelated:
     def test_it_has_the_law_of_the_plain_chain(self, plain_ten, correlated_ten):
         laws.assert_same_distribution(plain_ten.draws["mean"], correlated_ten.draws["mean"])
 
+    @pytest.mark.slow
     def test_it_mixes_better_where_the_plain_chain_is_stuck(self):
         """The noise of the estimate has an sd far above 1 here: that is what groups are for.
 
