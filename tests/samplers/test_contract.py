@@ -209,7 +209,12 @@ MARGINALS = {
 }
 
 
-@every_sampler
+SOON = ("pseudo-marginal", "badodab")  # the others take their time in the slow tier
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in SOON else [pytest.mark.slow]) for n in SAMPLERS]
+)
 def test_weight_zero_leaves_the_prior_of_every_kind_of_parameter(name):
     row = SAMPLERS[name]
     if not row.prior_draws:

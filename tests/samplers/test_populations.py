@@ -241,7 +241,7 @@ def test_smc_recovers_the_posterior_at_its_tolerance(tolerance, num_simulations)
     assert_populations_recover(run, OBSERVATIONS)
 
 
-@pytest.mark.parametrize("kind", [Reindexed, NoPrior])
+@pytest.mark.parametrize("kind", [Reindexed, pytest.param(NoPrior, marks=pytest.mark.slow)])
 def test_a_broken_sampler_does_not(kind):
     run = by_mean(kind, 1.0, num_simulations=1)
     with pytest.raises(AssertionError, match="not recovered"):
