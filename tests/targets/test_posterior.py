@@ -171,6 +171,32 @@ def test_single_precision_agrees_with_double(model, score):
 
 
 @pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("num_simulations", [8, 37])
+def test_gradients_within_one_program_are_finite_differences(num_simulations):
+    """Compiled with what makes the draws, a draw must not be compared with another rounding."""
+    target = gb.ScorePosterior(
+        location_scale_problem(), gb.EnergyScore(), num_simulations=num_simulations
+    )
+    u, keys = jnp.array([0.3, -0.2]), jax.random.split(jax.random.key(1), 2000)
+    whole = jax.jit(jax.vmap(lambda key: target.value_and_grad(u, target.draw_noise(key))))
+    gradients = whole(keys)[1]
+
+    @jax.jit
+    @jax.vmap
+    def values(key):
+        noise = target.draw_noise(key)
+        at = [u + step * e for e in jnp.eye(2) for step in STEPS]
+        return jnp.stack([target.log_density(v, noise) for v in at])
+
+    found = values(keys)
+    differences = (found[:, 1::2] - found[:, ::2]) / (STEPS[1] - STEPS[0])
+    np.testing.assert_allclose(gradients, differences, rtol=1e-5, atol=1e-5)
+
+
+STEPS = (-1e-6, 1e-6)
+
+
+@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("score", SCORES)
 def test_gradients_are_unbiased_for_the_closed_form(score):
     """The mean over noise of the gradient is the gradient of the expected score (z-test)."""
@@ -269,7 +295,7 @@ class TestBatches:
         """Rows that stayed would make a correlated chain see one batch for ever."""
         target = make("location and scale", "energy", batch_size=3)
         noise = target.draw_noise(jax.random.key(0))
-        keys = jax.random.split(jax.random.key(1), 50)
+        keys = jax.random.split(jax.random.key(1), 2000)
         rows = jax.vmap(lambda key: target.refresh_group(key, noise, 3).rows)(keys)
         assert len({tuple(row) for row in np.sort(rows, axis=1).tolist()}) > 30
 
