@@ -79,6 +79,6 @@ def met_gradients(run: Run) -> np.ndarray:
         return np.asarray(run.info["gradient"])
     raise ValueError(
         'gradients="met" needs the gradients that the sampler walked by, and this run has none in '
-        'info["gradient"]: draw it with keep_gradients=True, as in AdSGLD(0.1, '
-        'keep_gradients=True), or take fresh ones with gradients="fresh".'
+        'info["gradient"]: the samplers of the library do not keep them. Take fresh ones with '
+        'gradients="fresh", or keep them in the info of a sampler of your own.'
     )
