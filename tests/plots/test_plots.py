@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import genbayes as gb
 from genbayes.plots._density import bin_edges
@@ -52,15 +53,18 @@ def test_traces_show_each_chain_and_say_how_they_are_thinned(made_run):
 def test_a_chain_that_never_moved_can_be_drawn(made_run):
     run = made_run()
     run.draws["A"][:] = 2.0
-    gb.plots.marginals(run)
-    gb.plots.traces(run)
+    for figure in (gb.plots.marginals(run), gb.plots.traces(run)):
+        figure.canvas.draw()
+        left, right = figure.axes[0].get_xlim()
+        assert -np.inf < left < right < np.inf
 
 
 def test_dollar_signs_in_names_are_not_mathematics(made_run):
     run = made_run()
-    run.draws["$x"] = run.draws.pop("A")
+    run.draws["$x^$"] = run.draws.pop("A")  # as mathematics, an error
     figure = gb.plots.marginals(run)
     figure.canvas.draw()
+    assert any(r"\$x^\$" in text.get_text() for text in figure.findobj(Text))
 
 
 def test_many_coordinates_are_cut_and_it_is_said(made_run):

@@ -121,7 +121,7 @@ def ksd(
     - `draws`: which draws of each chain: `None` for all, or 30 000 evenly spaced where there are
         more; a number, for so many evenly spaced; a slice such as `slice(0, 30_000)`; or indices.
     - `gradients`: `"fresh"`, new estimates from `num_simulations` draws of the simulator each; or
-        `"met"`, those that the sampler walked by (it must have kept them).
+        `"met"`, those that a sampler of your own kept in `info["gradient"]` (ours keep none).
     - `statistic`: noise in fresh gradients adds its variance over $N$ to the V-statistic, which the
         U-statistic is free of; the U-statistic may be negative, and is then given as 0.
 
