@@ -109,6 +109,21 @@ def test_a_kernel_of_two_points(name, double):
     np.testing.assert_allclose(values, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["gaussian", "laplace"])
+def test_the_exponential_of_single_precision(name):
+    """Its error is that of the exponent, and its slope its own."""
+    exponent = np.append(np.linspace(0, 80, 4001), [np.nan])
+    r = np.float32((2 * exponent) ** 0.5 if name == "gaussian" else exponent)
+    exponent = np.float64(r) ** 2 / 2 if name == "gaussian" else np.float64(r)
+    kernel = kernels.Gaussian(1.0) if name == "gaussian" else kernels.Laplace(1.0)
+    value, slope = kernel.radial(jnp.asarray(r) ** 2)
+    assert value[0] == 1
+    assert np.all(np.abs(value / np.exp(-exponent) - 1)[:-1] < 2**-23 * (2 + exponent[:-1]))
+    assert np.isnan(value[-1])
+    grad = jax.vmap(jax.grad(lambda s: kernel.radial(s)[0]))(jnp.asarray(r[1:-1]) ** 2)
+    np.testing.assert_allclose(2 * grad, slope[1:-1], rtol=1e-5)
+
+
 @pytest.mark.parametrize(("m", "n", "d"), [(23, 4, 3), (11, 31, 2), (9, 9, 70), (40, 1, 1)])
 @pytest.mark.parametrize("name", ["energy", "gaussian", "custom"])
 def test_many_tiles_give_what_one_gives(name, m, n, d, small_tiles):
