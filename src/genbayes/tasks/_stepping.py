@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from .._checks import check_count, check_positive
-from .._types import Array, Float
+from .._types import Array, Float, PyTree
 
 
 def num_steps(interval: float, integration_step: float) -> int:
@@ -36,15 +37,15 @@ def check_times(num_records: int, interval: float, integration_step: float) -> N
 
 
 def recorded(
-    advance: Callable[[Array, Array], Array], start: Array, noise: Array
-) -> Float[Array, "records *state"]:
-    """The state at each record, from noise `(records, steps, ...)`.
+    advance: Callable[[Any, Any], Any], start: PyTree, noise: PyTree
+) -> PyTree[Float[Array, "records *state"]]:
+    """The state at each record, from noise `(records, steps, ...)`; both may be trees of arrays.
 
     The loops are not unrolled: on CPU that makes steps of small states slower, and compilation
     much slower (docs/tasks.md has the figures).
     """
 
-    def one_record(x: Array, z: Array) -> tuple[Array, Array]:
+    def one_record(x: PyTree, z: PyTree) -> tuple[PyTree, PyTree]:
         x, _ = jax.lax.scan(lambda x, e: (advance(x, e), None), x, z)
         return x, x
 
