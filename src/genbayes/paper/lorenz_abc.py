@@ -229,7 +229,8 @@ def _by_set(sets: Mapping[str, list[Result]], names: tuple[str, ...]) -> Table:
     rows = []
     for method, found in sets.items():
         shown = {f"{i}": (r["mean"][0], r["sd"][0]) for i, r in enumerate(found)}
-        shown["published"] = tuple(np.array(part) for part in MARGINALS[method])
+        mean, sd = MARGINALS[method]
+        shown["published"] = np.array(mean), np.array(sd)
         for label, (mean, sd) in shown.items():
             pairs = zip(mean, sd, strict=True)
             rows.append((method, label, *(f"{m:.3g} ± {s:.2g}" for m, s in pairs)))

@@ -62,14 +62,19 @@ class Lorenz96(eqx.Module):
     @eqx.filter_jit
     def many(self, theta: Theta, noise: Float[Array, "num records steps 8"]) -> Array:
         """All draws at once, `(num, records, 8)`."""
-        noise = jnp.moveaxis(noise, 0, -1)
-        start = jnp.broadcast_to(self.initial.astype(noise.dtype)[:, None], noise.shape[2:])
-        advance = self._advance(theta, noise.dtype)
-        if self.local:
-            by_variable = recorded(advance, tuple(start), tuple(jnp.moveaxis(noise, 2, 0)))
-            x = jnp.stack(by_variable, axis=1)
-        else:
-            x = recorded(advance, start, noise)
+        start = jnp.broadcast_to(
+            self.initial.astype(noise.dtype)[:, None], (NUM_SLOW, noise.shape[0])
+        )
+
+        # within the loop over records: ahead of it, the compiler would draw the noise in the order
+        # of the loops, which takes longer than to draw it as it comes and put it into order
+        def arrange(record: Float[Array, "num steps 8"]) -> State:
+            z = jnp.moveaxis(record, 0, -1)
+            return tuple(jnp.moveaxis(z, 1, 0)) if self.local else z
+
+        advance, records = self._advance(theta, noise.dtype), jnp.moveaxis(noise, 1, 0)
+        x = recorded(advance, tuple(start) if self.local else start, records, arrange)
+        x = jnp.stack(x, axis=1) if self.local else x
         return (jnp.moveaxis(x, -1, 0) - self.centre) / self.scale
 
     def _advance(self, theta: Theta, dtype: Any) -> Callable[[State, State], State]:
