@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 import genbayes as gb
-from genbayes.paper import EXPERIMENTS, _langevin, concentration_uni, pm_vs_sg, tuning
+from genbayes.paper import (
+    EXPERIMENTS,
+    _langevin,
+    concentration_uni,
+    lorenz_abc,
+    pm_vs_sg,
+    tuning,
+)
+from genbayes.paper._chains import flat_draws
 from genbayes.paper._concentration import N
 from genbayes.paper._data import PUBLISHED_INTERVAL, TRUTHS, Data
 from genbayes.paper._experiment import SCALES, Scale
@@ -39,6 +47,10 @@ def made_up(name: str, cell: str) -> dict[str, np.ndarray]:
         path = {"path": 1 / np.arange(1.0, 6.0), "sizes": np.arange(10, 60, 10)}
         score = np.full(20, 1.0 if cell.startswith("neural") else 2.0)
         return answer(size) | path | {"scores": score}
+    if name == "lorenz_abc":
+        told = lorenz_abc.SCORES[cell[:-2]] if cell[:-2] in lorenz_abc.SCORES else np.ones(20)
+        few = np.full(20, 0.01)
+        return answer(3) | {"scores": np.array(told), "error": few, "noise": few}
     size = 4 if name in ("pm_vs_sg", "concentration_uni") else 5
     if cell.endswith("race"):
         return {"dt": np.array([1e-3, 1e-3, 10**-3.5])}
@@ -50,7 +62,7 @@ def made_up(name: str, cell: str) -> dict[str, np.ndarray]:
 
 STUDIES = (
     "pm_vs_sg", "concentration_uni", "concentration_multi", "concentration_multi_misspecified",
-    "lorenz_neural",
+    "lorenz_abc", "lorenz_neural",
 )  # fmt: skip
 
 
@@ -73,7 +85,9 @@ def test_pages_of_studies(name, tmp_path, no_series):
     assert "Which is right" in page
     # as made up: the published sampler has half the reference's sd, elsewhere all are alike
     assert ("0.50 to 0.50" if name.startswith("conc") else "1.00 to 1.00") in page
-    assert len(outcome.numbers) == {"pm_vs_sg": 76, "lorenz_neural": 0}.get(name, 16)
+    assert len(outcome.numbers) == {"pm_vs_sg": 76, "lorenz_abc": 60, "lorenz_neural": 0}.get(
+        name, 16
+    )
 
 
 def test_weights_and_bandwidths_are_judged_by_their_own_data(tmp_path):
@@ -135,6 +149,48 @@ def test_a_failing_step_halves_the_published_step_size():
     assert dt < 1.0
     assert np.log2(dt) == round(np.log2(dt))
     assert not np.any(run.info["refused"])
+
+
+def test_statistics_of_a_series_are_means_over_its_ring():
+    x = np.random.default_rng(0).normal(size=(20, 8))
+
+    def covariance(a, b):
+        return np.mean([np.cov(a[:, k], b[:, k], bias=True)[0, 1] for k in range(8)])
+
+    other = x[:, [1, 2, 3, 4, 5, 6, 7, 0]]
+    expected = [
+        x.mean(), x.var(axis=0).mean(), covariance(x[1:], x[:-1]), covariance(x, other),
+        covariance(x[1:], other[:-1]), covariance(other[1:], x[:-1]),
+    ]  # fmt: skip
+    found = lorenz_abc.hakkarainen(jnp.asarray(x))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_forecasts_are_scored_as_series_whatever_the_distance_saw(monkeypatch):
+    """Of data sets of the published model at its truth, ten series each."""
+    y = np.asarray(gb.tasks.lorenz96.linear(num_records=2).generate(0, 3)).reshape(3, 2, 8)
+    y = np.concatenate([y, np.zeros((3, 18, 8))], axis=1).reshape(3, 160)
+    monkeypatch.setattr(lorenz_abc, "LEAST_RECORDS", 2)
+    glance = SCALES["smoke"]
+    target = lorenz_abc._target(y, glance, statistics=True)
+    assert target.problem.features().shape == (3, 6)
+    sampler = gb.SMCABC(num_particles=20, num_generations=2, num_simulations=2, data_size=1)
+    run = gb.sample(target, sampler, progress=False)
+    told = lorenz_abc._forecasts(run, glance)
+    assert told["scores"].shape == told["error"].shape == (2,)
+    # at the first record a series is its start, a step of the drift and noise of sd about 0.5
+    assert 3 * 0.5 < told["scores"][0] < 3 * 4.0
+
+
+def test_weighted_draws_are_copied_as_often_as_they_weigh():
+    class Weighted:
+        unconstrained = np.zeros((1, 4, 2))
+        draws = {"a": np.arange(4.0)[None], "b": 10 * np.arange(4.0)[None]}  # noqa: RUF012
+        weights = np.array([[0.0, 0.5, 0.25, 0.25]])
+
+    found = flat_draws(Weighted())  # pyright: ignore[reportArgumentType]
+    np.testing.assert_array_equal(found, [[1, 10], [1, 10], [2, 20], [3, 30]])
 
 
 def test_series_come_from_the_file_or_from_the_text(tmp_path, no_series):

@@ -54,6 +54,27 @@ class TestNoise:
         assert len(np.unique(z)) == 1000
         assert abs(np.corrcoef(z[:-1], z[1:])[0, 1]) < 4 / 1000**0.5
 
+    def test_the_shape_of_the_noise_changes_no_number(self):
+        """Noise of one law is drawn along one axis; other noise is left as it is."""
+        key = jax.random.key(1)
+        for noise in (dist.Normal(1.0, 2.0).expand((2, 3)).to_event(2),
+                      dist.Uniform(0.0, 1.0).expand((4,)),
+                      dist.Normal(jnp.arange(3.0), 1.0).to_event(1)):  # fmt: skip
+            with jax.numpy_rank_promotion("allow"):  # NumPyro's own
+                found, plain = simulator(noise=noise).draw_noise(key, 5), noise.sample(key, (5,))
+            np.testing.assert_array_equal(found, plain)
+
+    def test_a_model_that_makes_all_draws_at_once_is_asked_for_them(self):
+        class Model:
+            def __call__(self, theta, z):
+                return theta["mean"] + z
+
+            def many(self, theta, noise):
+                return theta["mean"] + noise + 100.0
+
+        found = simulator(Model()).simulate(jax.random.key(0), {"mean": 0.0}, 4)
+        assert np.all(np.asarray(found) > 50.0)
+
     def test_features_are_summaries_flattened(self):
         def two(theta, z):
             return jnp.full((2, 3), theta["mean"]) * z

@@ -39,21 +39,19 @@ def walked(x, forcing, sigma, noise, step, heun=False):
     return np.stack(records)
 
 
-def first_draw(task):
-    """The first draw at the truth, and the noise that it was made of."""
-    noise = task.simulator.draw_noise(jax.random.key(0), 1)
-    return np.asarray(task.simulator.simulate_from(task.truth, noise)[0]), np.asarray(noise[0])
-
-
 def test_the_linear_model_is_the_loop_of_its_definition():
     with jax.enable_x64(True):
-        x, noise = first_draw(
-            lorenz96.linear(num_records=3, integration_step=0.015, method="euler")
-        )
+        task = lorenz96.linear(num_records=3, integration_step=0.015, method="euler")
+        noise = task.simulator.draw_noise(jax.random.key(0), 2)
+        x = np.asarray(task.simulator.simulate_from(task.truth, noise))
+        alone = np.asarray(task.simulator.fn(task.truth, noise[1]))
+        noise = np.asarray(noise)
     start = np.array([6.4558, 1.1054, -1.4502, -0.1985, 1.1905, 2.3887, 5.6689, 6.7284])
-    assert noise.shape == (3, 5, 8)
-    expected = walked(start, lambda x: 2.0 + 0.8 * x, 1.7, noise, 0.015)
-    np.testing.assert_allclose(x, expected, rtol=1e-10)
+    assert noise.shape == (2, 3, 5, 8)
+    for draw, of_draw in zip(x, noise, strict=True):
+        expected = walked(start, lambda x: 2.0 + 0.8 * x, 1.7, of_draw, 0.015)
+        np.testing.assert_allclose(draw, expected, rtol=1e-10)
+    np.testing.assert_allclose(alone, x[1], rtol=1e-12)
 
 
 def test_the_network_has_one_layer_of_six_rectified_units():
@@ -67,16 +65,17 @@ def test_the_network_has_one_layer_of_six_rectified_units():
             "hidden_weights": w, "hidden_bias": c, "output_weights": v, "output_bias": d,
             "sigma_e": 0.7,
         }  # fmt: skip
-        noise = task.simulator.draw_noise(jax.random.key(0), 1)
+        noise = task.simulator.draw_noise(jax.random.key(0), 2)
         theta = {name: jnp.asarray(value) for name, value in theta.items()}
-        x = np.asarray(task.simulator.simulate_from(theta, noise)[0])
+        x = np.asarray(task.simulator.simulate_from(theta, noise))
         noise = np.asarray(noise)
-    assert noise.shape == (1, 2, 4, 8)
-    expected = walked(
-        series[0], lambda x: v @ np.maximum(w @ x + c, 0) + d, 0.7, noise[0], 0.05, heun=True
-    )
-    standardised = (expected - series[0].mean()) / series[0].std(ddof=1)
-    np.testing.assert_allclose(x, standardised, rtol=1e-10)
+    assert noise.shape == (2, 2, 4, 8)
+    for draw, of_draw in zip(x, noise, strict=True):
+        expected = walked(
+            series[0], lambda x: v @ np.maximum(w @ x + c, 0) + d, 0.7, of_draw, 0.05, heun=True
+        )
+        standardised = (expected - series[0].mean()) / series[0].std(ddof=1)
+        np.testing.assert_allclose(draw, standardised, rtol=1e-10)
 
 
 def test_parameters_and_priors_are_those_of_the_paper():
@@ -203,7 +202,7 @@ def test_refusals_of_the_two_scale_model():
 
 @pytest.mark.slow
 def test_forward_mode_keeps_memory_flat_in_the_number_of_steps():
-    """Reverse mode keeps every step; forward mode at a thousandth needs little but the noise."""
+    """Reverse mode keeps the state of every step, forward mode at a thousandth only the noise."""
 
     def bytes_of(gradient):
         task = lorenz96.linear(integration_step=0.001)
@@ -214,5 +213,7 @@ def test_forward_mode_keeps_memory_flat_in_the_number_of_steps():
         size = 4 * noise.simulator.size
         return program.compiled.memory_analysis().temp_size_in_bytes / size
 
-    assert bytes_of("auto") < 2.0  # in units of the noise
-    assert bytes_of("reverse") > 4.0
+    # in units of the noise, which is put into another order, and as large as all states
+    forward, reverse = bytes_of("auto"), bytes_of("reverse")
+    assert forward < 1.5
+    assert reverse > forward + 0.8

@@ -53,10 +53,18 @@ def digest(run: Run) -> Result:
 
 
 def flat_draws(run: Run) -> np.ndarray:
-    """The draws of all chains, one after another, `(draw, p)`, parameters as in the prior."""
-    chains, draws = run.unconstrained.shape[:2]
-    columns = [np.asarray(x, float).reshape(chains * draws, -1) for x in run.draws.values()]
-    return np.concatenate(columns, axis=1)
+    """The draws of all chains, one after another, `(draw, p)`, parameters as in the prior.
+
+    Weighted ones are copied as often as they weigh.
+    """
+    total = run.unconstrained.shape[0] * run.unconstrained.shape[1]
+    columns = [np.asarray(x, float).reshape(total, -1) for x in run.draws.values()]
+    theta = np.concatenate(columns, axis=1)
+    if run.weights is None:
+        return theta
+    heights = np.cumsum(np.ravel(run.weights))
+    places = (np.arange(total) + 0.5) / total * heights[-1]
+    return theta[np.searchsorted(heights, places)]
 
 
 def _each(statistic: Any, theta: np.ndarray, blocks: int) -> np.ndarray:

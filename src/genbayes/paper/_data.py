@@ -54,6 +54,15 @@ GENERATORS |= {
     f"l96_truth_{part}_{i}": _truth(i, part) for i in range(5) for part in ("init", "obs")
 }
 
+ABC_SETS = tuple(f"l96_abc_obs_{i}" for i in range(5))
+
+
+def _of_linear(which: int) -> Callable[[], np.ndarray]:
+    return lambda: np.asarray(lorenz96.linear().generate(10 + which, 10)).reshape(10, -1)
+
+
+GENERATORS |= {key: _of_linear(which) for which, key in enumerate(ABC_SETS)}
+
 # published only as stored files, which a file of regenerated observations cannot have
 MAY_BE_MISSING = frozenset({"sg_uni_gk_exp2", "sg_mv_gk", "sg_mv_cauchy", *TRUTHS})
 

@@ -140,14 +140,19 @@ def ratios(
 
 
 def bands(
-    by_label: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], x: str, y: str
+    by_label: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]],
+    x: str,
+    y: str,
+    told: Mapping[str, Sequence[float]] | None = None,
 ) -> Figure:
-    """Means with intervals along an index: label to `(mean, low, high)`."""
+    """Means with intervals along an index: label to `(mean, low, high)`; published as crosses."""
     figure, (ax,) = panels([y], 1, (6.4, 3.2))
     for i, (label, (mean, low, high)) in enumerate(by_label.items()):
         at = np.arange(1, len(mean) + 1)
         ax.fill_between(at, low, high, color=COLOURS[i], alpha=0.18, lw=0)
         ax.plot(at, mean, color=COLOURS[i], marker=".", label=label)
+        if told is not None:
+            ax.plot(at, told[label][: len(at)], "x", color=COLOURS[i], markersize=4)
     ax.set_xlabel(x, color=INK)
     legend(figure, ax)
     return figure

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from .._checks import check_count, check_positive
-from .._types import Array, Float
+from .._types import Array, Float, PyTree
 
 
 def num_steps(interval: float, integration_step: float) -> int:
@@ -36,16 +37,21 @@ def check_times(num_records: int, interval: float, integration_step: float) -> N
 
 
 def recorded(
-    advance: Callable[[Array, Array], Array], start: Array, noise: Array
-) -> Float[Array, "records *state"]:
-    """The state at each record, from noise `(records, steps, ...)`.
+    advance: Callable[[Any, Any], Any],
+    start: PyTree,
+    noise: PyTree,
+    arrange: Callable[[Any], Any] = lambda noise: noise,
+) -> PyTree[Float[Array, "records *state"]]:
+    """The state at each record, from noise `(records, steps, ...)`; both may be trees of arrays.
+
+    `arrange` makes of a row of `noise` the noise between two records, `(steps, ...)`.
 
     The loops are not unrolled: on CPU that makes steps of small states slower, and compilation
     much slower (docs/tasks.md has the figures).
     """
 
-    def one_record(x: Array, z: Array) -> tuple[Array, Array]:
-        x, _ = jax.lax.scan(lambda x, e: (advance(x, e), None), x, z)
+    def one_record(x: PyTree, z: PyTree) -> tuple[PyTree, PyTree]:
+        x, _ = jax.lax.scan(lambda x, e: (advance(x, e), None), x, arrange(z))
         return x, x
 
     return jax.lax.scan(one_record, start, noise)[1]
