@@ -1,6 +1,10 @@
 """What all tests share: strict JAX settings, and a fixture for both precisions."""
 
+import ctypes
+import gc
+import os
 import resource
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +21,29 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 MOST_MEMORY = 2 << 30  # bytes
+MOST_DISK = 1 << 30  # bytes
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled programs on disk: for the other worker, for child processes, for the next run.
+
+    JAX finds a program by what it computes, its options, the versions and the kind of processor.
+    """
+    cache = getattr(config, "cache", None)
+    if cache is None:  # -p no:cacheprovider
+        return
+    folder = cache.mkdir("compiled")
+    first = not hasattr(config, "workerinput")
+    if first and sum(file.stat().st_size for file in folder.iterdir()) > MOST_DISK:
+        shutil.rmtree(folder)
+    settings = {
+        "jax_compilation_cache_dir": str(folder),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)  # for processes that tests start
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -25,6 +52,9 @@ def _memory() -> Iterator[None]:
     yield
     if _resident() > MOST_MEMORY:
         jax.clear_caches()
+        gc.collect()
+        # given back, or every later file would find too much memory in use and forget again
+        getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)(0)
 
 
 def _resident() -> int:

@@ -85,8 +85,9 @@ def test_energy_by_brute_force(shape, beta):
     expected = brute(distances(x, x) ** beta, distances(x, y) ** beta)
     with jax.enable_x64(True):
         score = EnergyScore(beta)
-        np.testing.assert_allclose(score(x, y), expected, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(score.total(x, y), np.sum(expected), rtol=1e-9, atol=1e-9)
+        each, total = jax.jit(score)(x, y), jax.jit(score.total)(x, y)
+        np.testing.assert_allclose(each, expected, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(total, np.sum(expected), rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=6, deadline=None)
@@ -97,8 +98,9 @@ def test_kernels_by_brute_force(shape, name):
     expected = -brute(FORMULAS[name](distances(x, x)), FORMULAS[name](distances(x, y)))
     with jax.enable_x64(True):
         score = KernelScore(KERNELS[name])
-        np.testing.assert_allclose(score(x, y), expected, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(score.total(x, y), np.sum(expected), rtol=1e-9, atol=1e-9)
+        each, total = jax.jit(score)(x, y), jax.jit(score.total)(x, y)
+        np.testing.assert_allclose(each, expected, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(total, np.sum(expected), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -130,8 +132,8 @@ def test_many_tiles_give_what_one_gives(name, m, n, d, small_tiles):
     """Value and gradient, at the draws and at the observations, against plain differentiation."""
     x, y = (jnp.asarray(part) for part in data(m, n, d))
     score = EnergyScore(1.2) if name == "energy" else KernelScore(KERNELS[name])
-    value, grads = jax.value_and_grad(score.total, (0, 1))(x, y)
-    expected, expected_grads = jax.value_and_grad(textbook(name), (0, 1))(x, y)
+    value, grads = jax.jit(jax.value_and_grad(score.total, (0, 1)))(x, y)
+    expected, expected_grads = jax.jit(jax.value_and_grad(textbook(name), (0, 1)))(x, y)
     np.testing.assert_allclose(value, expected, rtol=1e-9)
     for got, want in zip(grads, expected_grads, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-10)
@@ -159,7 +161,7 @@ def test_long_samples_on_the_line_are_sorted(double):
     x, y = data(1500, 700, 1)
     score = EnergyScore()
     expected = np.sum(brute(distances(x, x), distances(x, y)))
-    value, gradient = jax.value_and_grad(score.total)(jnp.asarray(x), y)
+    value, gradient = jax.jit(jax.value_and_grad(score.total))(jnp.asarray(x), y)
     np.testing.assert_allclose(value, expected, rtol=1e-10)
     signs = 2 * np.sign(x - y.T).sum(1) / 1500 - 700 * 2 * np.sign(x - x.T).sum(1) / (1500 * 1499)
     np.testing.assert_allclose(gradient[:, 0], signs, atol=1e-10)
@@ -179,13 +181,14 @@ def test_draws_on_the_line_may_be_equal(ties, double):
 
 def test_gradients_at_the_observations_on_the_line(double):
     x, y = (jnp.asarray(part) for part in data(12, 5, 1))
-    gradient = jax.grad(EnergyScore().total, 1)(x, y)
+    gradient = jax.jit(jax.grad(EnergyScore().total, 1))(x, y)
     np.testing.assert_allclose(gradient, 2 * jnp.mean(jnp.sign(y - x.T), 1, keepdims=True))
 
 
 def test_derivative_in_the_bandwidth(double):
     x, y = data()
 
+    @jax.jit
     def total(bandwidth):
         return KernelScore(kernels.Gaussian(bandwidth)).total(x, y)
 
