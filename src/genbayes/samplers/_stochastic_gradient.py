@@ -62,6 +62,7 @@ class AbstractStochasticGradient(AbstractSampler):
     step is taken by it, and a run can keep it beside the draw that it belongs to.
     """
 
+    step_size: eqx.AbstractVar[float]
     noise: eqx.AbstractVar[NoiseKind]
     clip: eqx.AbstractVar[float | None]
     allow_biased_gradients: eqx.AbstractVar[bool]
