@@ -28,8 +28,11 @@ def safe_root(squared: Squared) -> tuple[Squared, Squared]:
     >>> [float(r) for r in safe_root(jnp.array(4.0))]
     [2.0, 0.5]
     """
-    inverse = jax.lax.rsqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
-    return squared * inverse, jnp.where(squared > 0, inverse, jnp.zeros_like(inverse))
+    # The root decides, not its argument, which in a pair sum would be worked out once more.
+    least = jnp.finfo(squared.dtype).tiny
+    root = jnp.sqrt(jnp.maximum(squared, least))
+    none, zero = root <= least**0.5, jnp.zeros_like(root)
+    return jnp.where(none, zero, root), jnp.where(none, zero, 1 / root)
 
 
 class AbstractKernel(eqx.Module):

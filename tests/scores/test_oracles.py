@@ -55,9 +55,9 @@ def small_tiles(monkeypatch, double):
         _pairs._within.clear_cache()
         _pairs._between.clear_cache()
 
-    monkeypatch.setattr(_pairs, "_ONE_TILE", 8)
-    monkeypatch.setattr(_pairs, "_TILE", 5)
-    monkeypatch.setattr(_pairs, "_PAIRS", 40)
+    sizes = {"_TILE": 3, "_CUSTOM_TILE": 2, "_TILES": 3, "_PAIRS": 40, "_HEIGHT": 5}
+    for name, size in sizes.items():
+        monkeypatch.setattr(_pairs, name, size)
     clear()
     yield
     clear()

@@ -19,10 +19,10 @@ from .._types import Array, Float, Observations, Scalar, Simulations
 from ..kernels import radial_of
 from ._tiles import PairFunction, Points, TileSum, tile_sum
 
-_ONE_TILE = 1024  # up to this many points in few dimensions, a single tile is fastest (measured)
-_TILE = 512
-_FEW_COORDINATES = 16
-_PAIRS = 2**19  # pairs of a tile in `between`
+_TILE = 128  # points along a side: a tile stays in the nearest cache (measured)
+_TILES = 15  # tiles at once, no more: an odd number
+_CUSTOM_TILE = 32  # for a function that is differentiated, with all that this keeps
+_PAIRS, _HEIGHT = 2**17, 512  # pairs and rows of a tile in `between`
 
 
 @jax.custom_jvp
@@ -85,27 +85,29 @@ def _middle(three: Array) -> Array:
     return jnp.maximum(jnp.minimum(a, b), jnp.minimum(jnp.maximum(a, b), c))
 
 
-def _points(x: Simulations, centre: Array, size: int) -> Points:
-    """Coordinates by row, padded to a whole number of tiles by copies of a real point."""
-    padding = -x.shape[0] % size
+def _blocks(x: Simulations, centre: Array, number: int) -> Points:
+    """Coordinates by row, in blocks of one size, padded by copies of a real point."""
+    (m, d), size = x.shape, ceil(x.shape[0] / number)
+    padding = number * size - m
     coordinates = jnp.pad((x - centre[None]).T, ((0, 0), (0, padding)), mode="edge")
-    weights = np.r_[np.ones(x.shape[0]), np.zeros(padding)]
+    coordinates = jnp.swapaxes(coordinates.reshape(d, number, size), 0, 1)
+    weights = np.r_[np.ones(m), np.zeros(padding)].reshape(number, size)
     # Held as they are: fused into the pair loop, the transposition would be done for every pair.
     return Points(jax.lax.optimization_barrier(coordinates), jnp.asarray(weights, x.dtype))
 
 
-def _cut(points: Points, index: Array, size: int) -> Points:
-    start = index * size
-    return Points(
-        jax.lax.dynamic_slice_in_dim(points.coordinates, start, size, axis=1),
-        jax.lax.dynamic_slice_in_dim(points.weights, start, size),
-    )
+def _points(blocks: Array, m: int) -> Array:
+    """Of blocks again `m` points."""
+    return jnp.swapaxes(blocks, 0, 1).reshape(blocks.shape[1], -1)[:, :m].T
 
 
-def _add(total: Array, index: Array, part: Array) -> Array:
-    size = part.shape[1]
-    old = jax.lax.dynamic_slice_in_dim(total, index * size, size, axis=1)
-    return jax.lax.dynamic_update_slice_in_dim(total, old + part, index * size, axis=1)
+def _cut(blocks: Points, start: Array, number: int) -> Points:
+    return Points(*(jax.lax.dynamic_slice_in_dim(part, start, number) for part in blocks))
+
+
+def _add(total: Array, start: Array, part: Array) -> Array:
+    old = jax.lax.dynamic_slice_in_dim(total, start, part.shape[0])
+    return jax.lax.dynamic_update_slice_in_dim(total, old + part, start, axis=0)
 
 
 def _origin(function: PairFunction, x: Simulations) -> Array:
@@ -115,32 +117,32 @@ def _origin(function: PairFunction, x: Simulations) -> Array:
 
 @partial(jax.jit, static_argnums=2)
 def _within(function: PairFunction, x: Simulations, gradient: bool) -> tuple[Scalar, Any]:
-    m, d = x.shape
-    size = m if m <= _ONE_TILE and d <= _FEW_COORDINATES else ceil(m / ceil(m / _TILE))
-    if radial_of(function) is None:
-        size = ceil(m / ceil(m / 128))
-    points = _points(x, _origin(function, x), size)
-    if size == m:
-        part = tile_sum(function, points, points, diagonal=True, gradient=gradient)
-        return part.value, None if part.columns is None else 2 * part.columns.T
-    totals = jnp.zeros_like(points.coordinates) if gradient else None
+    r"""Blocks in a circle, an odd number $B$: each meets itself and the next $(B - 1) / 2$."""
+    least = ceil(x.shape[0] / (_CUSTOM_TILE if radial_of(function) is None else _TILE))
+    turns = ceil(least / _TILES) | 1
+    tiles = ceil(least / turns) | 1
+    blocks = turns * tiles
+    once = _blocks(x, _origin(function, x), blocks)
+    points = Points(*(jnp.concatenate([part, part]) for part in once))
+    other = jnp.asarray(~np.eye(points.weights.shape[1], dtype=bool))
 
-    def step(totals: Any, pair: tuple[Array, Array], diagonal: bool) -> tuple[Any, Scalar]:
-        i, j = pair
-        columns, rows = _cut(points, i, size), _cut(points, j, size)
-        part = tile_sum(function, columns, rows, diagonal=diagonal, gradient=gradient)
+    def step(totals: Any, pair: tuple[Array, Array]) -> tuple[Any, Scalar]:
+        ahead, start = pair
+        columns, rows = _cut(points, start, tiles), _cut(points, start + ahead, tiles)
+        part = tile_sum(function, columns, rows, other | (ahead > 0), gradient=gradient)
+        visits = jnp.where(ahead > 0, 2, 1).astype(x.dtype)
         if part.columns is not None and part.rows is not None:
-            totals = _add(totals, i, part.columns)
-            totals = totals if diagonal else _add(totals, j, part.rows)
-        return totals, part.value
+            totals = _add(totals, start, visits * part.columns)
+            totals = _add(totals, start + ahead, visits * part.rows)
+        return totals, visits * part.value
 
-    number = points.weights.shape[0] // size
-    i, j = (jnp.asarray(index) for index in np.triu_indices(number, 1))
-    same = jnp.arange(number)
-    totals, on = jax.lax.scan(partial(step, diagonal=True), totals, (same, same))
-    totals, off = jax.lax.scan(partial(step, diagonal=False), totals, (i, j))
-    value = jnp.sum(on) + 2 * jnp.sum(off)
-    return value, None if totals is None else 2 * totals[:, :m].T
+    pairs = np.indices(((blocks + 1) // 2, turns)).reshape(2, -1) * [[1], [tiles]]
+    totals = jnp.zeros_like(points.coordinates) if gradient else None
+    totals, values = jax.lax.scan(step, totals, (jnp.asarray(pairs[0]), jnp.asarray(pairs[1])))
+    value = jnp.sum(values)
+    if totals is None:
+        return value, None
+    return value, _points(totals[:blocks] + totals[blocks:], x.shape[0])
 
 
 @partial(jax.jit, static_argnums=3)
@@ -160,40 +162,28 @@ def _rectangle(
     function: PairFunction, x: Array, z: Array, origin: Array, gradient: bool
 ) -> tuple[Scalar, Any, Any]:
     (m, _), n = x.shape, z.shape[0]
-    limit = _PAIRS if radial_of(function) is not None else _PAIRS // 32
-    height = ceil(n / ceil(n / _TILE))
-    width = ceil(m / ceil(m * height / limit))
-    columns, rows = _points(x, origin, width), _points(z, origin, height)
-    wide, high = columns.weights.shape[0] // width, rows.weights.shape[0] // height
-    if wide == high == 1:
-        part = tile_sum(function, columns, rows, diagonal=False, gradient=gradient)
-        return _transposed(part.value, part.columns, part.rows, m, n)
-    totals = (jnp.zeros_like(columns.coordinates), jnp.zeros_like(rows.coordinates))
+    limit = _PAIRS if radial_of(function) is not None else _PAIRS // 8
+    high = ceil(n / _HEIGHT)
+    wide = ceil(m * ceil(n / high) / limit)
+    columns, rows = _blocks(x, origin, wide), _blocks(z, origin, high)
 
     def step(totals: Any, pair: tuple[Array, Array]) -> tuple[Any, Scalar]:
         i, j = pair
         part: TileSum = tile_sum(
-            function,
-            _cut(columns, i, width),
-            _cut(rows, j, height),
-            diagonal=False,
-            gradient=gradient,
+            function, _cut(columns, i, 1), _cut(rows, j, 1), None, gradient=gradient
         )
         if part.columns is not None and part.rows is not None:
             totals = (_add(totals[0], i, part.columns), _add(totals[1], j, part.rows))
         return totals, part.value
 
+    totals = (jnp.zeros_like(columns.coordinates), jnp.zeros_like(rows.coordinates))
     i, j = (jnp.asarray(index.ravel()) for index in np.indices((wide, high)))
     (grad_columns, grad_rows), values = jax.lax.scan(
         step, totals if gradient else (None, None), (i, j)
     )
-    return _transposed(jnp.sum(values), grad_columns, grad_rows, m, n)
-
-
-def _transposed(value: Scalar, columns: Any, rows: Any, m: int, n: int) -> tuple[Scalar, Any, Any]:
-    if columns is None or rows is None:
-        return value, None, None
-    return value, columns[:, :m].T, rows[:, :n].T
+    if grad_columns is None or grad_rows is None:
+        return jnp.sum(values), None, None
+    return jnp.sum(values), _points(grad_columns, m), _points(grad_rows, n)
 
 
 def between_each(function: PairFunction, x: Simulations, y: Observations) -> Float[Array, " n"]:
