@@ -69,6 +69,15 @@ def test_the_last_step_counts_as_any_other():
     run = draw(target, 0.5, num_samples=first, start={"mean": 0.5}, on_divergence="halve")
     assert not run.info["refused"].any()
     assert run.sampler.step_size < 0.5
+    shorter = draw(target, 0.5, num_samples=first - 1, start={"mean": 0.5}, on_divergence="halve")
+    resumed = gb.resume(shorter, num_samples=first, progress=False)
+    assert (shorter.status.outcome, resumed.status.outcome) == (Outcome.COMPLETE, Outcome.HALVED)
+    np.testing.assert_array_equal(resumed.unconstrained[:, :-1], shorter.unconstrained)
+    (finding, *_) = resumed.status.findings
+    assert finding == (
+        "A resumed run keeps what was drawn and does not begin again by itself, though the "
+        "estimate was not finite: draw it anew with step size 0.25."
+    )
 
 
 def test_by_default_such_steps_are_refused_and_counted(target):

@@ -258,6 +258,20 @@ def dist_cdf(concentration: float, rate: float):
 
 
 class TestExact:
+    def test_a_step_over_a_cliff_is_refused_though_its_kinetic_energy_overflows(self):
+        """With a full metric the sum of products, some of them negative, was minus infinity."""
+        score = gb.LogScore(lambda theta, y: -jnp.exp(theta["x"] + 20 * theta["y"]) + 0 * y)
+        problem = gb.Problem(
+            gb.Prior(x=dist.Normal(0.0, 1.0), y=dist.Normal(0.0, 1.0)), None, OBSERVATIONS[:1]
+        )
+        sampler = gb.NUTS(step_size=2.0, inverse_mass=jnp.array([[1.0, -0.9], [-0.9, 1.0]]))
+        run = gb.sample(
+            gb.ScorePosterior(problem, score), sampler, num_samples=200, num_chains=8, seed=0,
+            start={"x": 0.0, "y": -1.0}, progress=False,
+        )  # fmt: skip
+        assert run.info["diverging"].any()
+        assert run.info["log_density"].min() > -100
+
     def test_nuts_recovers_a_conjugate_posterior(self):
         r"""$N(\mu, 1)$ with $\mu \sim N(0, 1)$: mean $\sum y / (n + 1)$, variance $1 / (n + 1)$."""
         problem = gb.Problem(gb.Prior(mean=dist.Normal(0.0, 1.0)), None, OBSERVATIONS)

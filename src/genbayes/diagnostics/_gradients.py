@@ -78,7 +78,7 @@ def met_gradients(run: Run) -> np.ndarray:
     if "gradient" in run.info:
         return np.asarray(run.info["gradient"])
     raise ValueError(
-        'gradients="met" needs the gradients that the sampler walked by, and this run has none in '
-        'info["gradient"]: the samplers of the library do not keep them. Take fresh ones with '
-        'gradients="fresh", or keep them in the info of a sampler of your own.'
+        'gradients="met" needs the gradients that the sampler met at its draws, and this run did '
+        "not keep them. Sample again with keep_gradients=True (AdSGLD, SGLD, PSGLD and SGHMC can), "
+        'or take fresh ones with gradients="fresh".'
     )

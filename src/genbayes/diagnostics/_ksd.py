@@ -121,9 +121,13 @@ def ksd(
     - `draws`: which draws of each chain: `None` for all, or 30 000 evenly spaced where there are
         more; a number, for so many evenly spaced; a slice such as `slice(0, 30_000)`; or indices.
     - `gradients`: `"fresh"`, new estimates from `num_simulations` draws of the simulator each; or
-        `"met"`, those that a sampler of your own kept in `info["gradient"]` (ours keep none).
-    - `statistic`: noise in fresh gradients adds its variance over $N$ to the V-statistic, which the
-        U-statistic is free of; the U-statistic may be negative, and is then given as 0.
+        `"met"`, those that the sampler walked by, which `sample(..., keep_gradients=True)` keeps
+        in `info["gradient"]`: they cost nothing, are as noisy as `m` of the target and the noise
+        of the sampler make them, and are clipped where the sampler clips.
+    - `statistic`: estimated gradients bias the V-statistic upward, by their variance over $N$,
+        which the U-statistic is free of; the U-statistic may be negative, and is then given as 0.
+        A gradient that was met also moved the next draws, so that noise is shared between
+        neighbours: of order $1/N$ as well, in both forms, and less the more the run is thinned.
 
     **Other arguments:**
 

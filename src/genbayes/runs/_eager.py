@@ -10,6 +10,7 @@ import numpy as np
 
 from .._types import Array, PyTree
 from ..targets import ScorePosterior
+from ._program import record
 
 
 def one_chain(tree: PyTree, c: int) -> PyTree:
@@ -38,6 +39,7 @@ def advance(
     *,
     capacity: int,
     thinning: int,
+    gradients: bool,
     stop: Callable[[], bool],
 ) -> tuple[PyTree, PyTree, int]:
     """As the compiled program of the same name: states, records padded to `capacity`; their number.
@@ -53,7 +55,9 @@ def advance(
     for i in range(int(count)):
         start = int(first) + i * thinning
         for c in chains:
-            states[c], row = _block(walkers[c], target, keys[c], states[c], start, thinning)
+            states[c], row = _block(
+                walkers[c], target, keys[c], states[c], start, thinning, gradients
+            )
             rows[c].append(row)
         if stop():
             break
@@ -62,12 +66,19 @@ def advance(
 
 
 def _block(
-    walker: Any, target: ScorePosterior, key: Array, state: PyTree, first: int, thinning: int
+    walker: Any,
+    target: ScorePosterior,
+    key: Array,
+    state: PyTree,
+    first: int,
+    thinning: int,
+    gradients: bool,
 ) -> tuple[PyTree, PyTree]:
     infos = []
     for t in range(first, first + thinning):
         state, info = walker.step(jax.random.fold_in(key, t), target, state)
-        infos.append({name: np.asarray(x) for name, x in info._asdict().items()})
+        kept = record(walker, state, info, gradients)["info"]
+        infos.append({name: np.asarray(x) for name, x in kept.items()})
     if thinning == 1:
         return state, {"u": np.asarray(state.u), "info": infos[0]}
     last = {name: _summed([i[name] for i in infos]) for name in infos[0]}

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..samplers import AbstractSampler
+from ..samplers import AbstractSampler, AbstractStochasticGradient
 from ._loop import Walk
 from ._plan import Outcome, Status
 from ._sink import Sink
@@ -18,7 +18,9 @@ def status_of(
     walk: Walk, sink: Sink, sampler: AbstractSampler, outcome: Outcome, remarks: list[str]
 ) -> Status:
     """How a run ended and what there is to say of it."""
-    found, remarks = [*_divergence(walk, outcome), *_failed(walk, outcome)], list(remarks)
+    found = [*_divergence(walk, outcome), *_halved(walk, sampler, outcome)]
+    found += _failed(walk, outcome)
+    remarks = list(remarks)
     if 0 < walk.failures.share <= WORTH_A_WARNING:
         remarks.append(f"{walk.failures}.")
     arrays = sink.arrays()
@@ -53,6 +55,16 @@ def _divergence(walk: Walk, outcome: Outcome) -> list[str]:
         f"{walk.tallies.get('refused'):,} of {walk.cost.steps:,} steps were refused because "
         f"{why_refused(walk)}; the chains stand at {where}. Try a smaller step size, a "
         "tighter prior, or a finer integrator in the simulator."
+    ]
+
+
+def _halved(walk: Walk, sampler: AbstractSampler, outcome: Outcome) -> list[str]:
+    """What `sample` begins again is not looked at, so that this is said of resumed runs."""
+    if outcome is not Outcome.HALVED or not isinstance(sampler, AbstractStochasticGradient):
+        return []
+    return [
+        "A resumed run keeps what was drawn and does not begin again by itself, though "
+        f"{why_refused(walk)}: draw it anew with step size {0.5 * sampler.step_size:g}."
     ]
 
 

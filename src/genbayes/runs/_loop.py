@@ -111,7 +111,8 @@ class Walk:
         """At most `count` records further, as `step` then tells; `count=0` only compiles."""
         thinning = 1 if self.warming else self.plan.thinning
         first, number = jnp.asarray(self.step, jnp.int32), jnp.asarray(count, jnp.int32)
-        settings = {"capacity": self._capacity(), "thinning": thinning}
+        settings: dict[str, Any] = {"capacity": self._capacity(), "thinning": thinning}
+        settings["gradients"] = self.plan.keep_gradients
         if self.target.traceable:
             state, records = self._call(first, number, settings)
             records = jax.block_until_ready(records)
@@ -124,7 +125,7 @@ class Walk:
             self.step += count * thinning
         return records
 
-    def _call(self, first: Array, number: Array, settings: dict[str, int]) -> tuple[PyTree, PyTree]:
+    def _call(self, first: Array, number: Array, settings: dict[str, Any]) -> tuple[PyTree, PyTree]:
         args = (self.walker, self.state, self.keys.steps)
         if self.plan.chain_method == "sequential":
             parts = [
@@ -141,7 +142,7 @@ class Walk:
     def _capacity(self) -> int:
         if self.populated:  # a generation is work enough between two looks at the world
             return 1
-        row = 8 * self.plan.num_chains * (self.target.size + 8)
+        row = 8 * self.plan.num_chains * (self.target.size * (1 + self.plan.keep_gradients) + 8)
         return max(1, min(LARGEST_CHUNK, BUFFER_BYTES // row))
 
 

@@ -84,6 +84,7 @@ class Plan:
     min_ess: float | None = None
     on_divergence: str = "refuse"
     num_generations: int | None = None  # of a population, whose particles are the draws
+    keep_gradients: bool = False  # the estimate at each kept draw, in the infos
 
     def __post_init__(self):
         check_count("num_samples", self.num_samples, 1, "It counts the draws that are kept.")

@@ -8,14 +8,18 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 
 from .._types import Array, Key, PyTree
-from ..samplers import AbstractSampler, AbstractWarmup
+from ..samplers import AbstractSampler, AbstractStochasticGradient, AbstractWarmup
 from ..targets import ScorePosterior
 
 Walker = AbstractSampler | AbstractWarmup
 
 
-def _record(u: Array, info: Any) -> PyTree:
-    return {"u": u, "info": info._asdict()}
+def record(walker: Walker, state: Any, info: Any, gradients: bool) -> PyTree:
+    """What is kept of a step: position, infos, and if asked the gradient estimate there."""
+    infos = info._asdict()
+    if gradients and isinstance(walker, AbstractStochasticGradient):
+        infos["gradient"] = walker.met_gradient(state)
+    return {"u": state.u, "info": infos}
 
 
 def _count(flags: Array) -> Array:
@@ -23,13 +27,19 @@ def _count(flags: Array) -> Array:
 
 
 def _block(
-    walker: Walker, target: ScorePosterior, key: Key, state: PyTree, first: Array, thinning: int
+    walker: Walker,
+    target: ScorePosterior,
+    key: Key,
+    state: PyTree,
+    first: Array,
+    thinning: int,
+    gradients: bool,
 ) -> tuple[PyTree, PyTree]:
     """`thinning` steps and one record: flags and counts are summed, numbers are the last."""
 
     def one(state: PyTree, t: Array) -> tuple[PyTree, PyTree]:
         state, info = walker.step(jax.random.fold_in(key, t), target, state)
-        return state, _record(state.u, info)
+        return state, record(walker, state, info, gradients)
 
     if thinning == 1:
         return one(state, first)
@@ -49,11 +59,12 @@ def _advance_one(
     count: Array,
     capacity: int,
     thinning: int,
+    gradients: bool,
 ) -> tuple[PyTree, PyTree]:
     """`count` blocks of one chain from step `first`, recorded in a buffer of fixed capacity."""
 
     def block(state: PyTree, i: Array) -> tuple[PyTree, PyTree]:
-        return _block(walker, target, key, state, first + i * thinning, thinning)
+        return _block(walker, target, key, state, first + i * thinning, thinning, gradients)
 
     shapes = jax.eval_shape(lambda s: block(s, first)[1], state)
     buffer = jax.tree.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
@@ -76,11 +87,12 @@ def _advance_all(
     count: Array,
     capacity: int,
     thinning: int,
+    gradients: bool,
 ) -> tuple[PyTree, PyTree]:
     along = eqx.filter_vmap(
-        _advance_one, in_axes=(eqx.if_array(0), eqx.if_array(0), 0, *[None] * 5)
+        _advance_one, in_axes=(eqx.if_array(0), eqx.if_array(0), 0, *[None] * 6)
     )
-    return along(walker, state, keys, target, first, count, capacity, thinning)
+    return along(walker, state, keys, target, first, count, capacity, thinning, gradients)
 
 
 @eqx.filter_jit
@@ -94,9 +106,10 @@ def advance(
     *,
     capacity: int,
     thinning: int,
+    gradients: bool,
 ) -> tuple[PyTree, PyTree]:
     """All chains side by side; walker, state and keys have a leading chain axis."""
-    return _advance_all(walker, state, keys, target, first, count, capacity, thinning)
+    return _advance_all(walker, state, keys, target, first, count, capacity, thinning, gradients)
 
 
 @eqx.filter_jit
@@ -110,6 +123,7 @@ def advance_parallel(
     *,
     capacity: int,
     thinning: int,
+    gradients: bool,
 ) -> tuple[PyTree, PyTree]:
     """All chains over the devices of this process, an equal share on each."""
     chains = keys.shape[0]
@@ -121,7 +135,9 @@ def advance_parallel(
     def shard(arrays: PyTree, shared: PyTree, first: Array, count: Array) -> PyTree:
         walker, state, keys = eqx.combine(arrays, static)
         target = eqx.combine(shared, shared_static)
-        return _advance_all(walker, state, keys, target, first, count, capacity, thinning)
+        return _advance_all(
+            walker, state, keys, target, first, count, capacity, thinning, gradients
+        )
 
     along, whole = PartitionSpec("chain"), PartitionSpec()
     mapped = jax.shard_map(

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..samplers import PSGLD, SGHMC, SGLD, AbstractSampler, AdSGLD
+from ..samplers import AbstractSampler, AbstractStochasticGradient
 from ..targets import ScorePosterior
 from ._plan import Plan
 
@@ -37,10 +37,20 @@ def check_seed(seed: Any) -> None:
 
 def check_halving(sampler: AbstractSampler) -> None:
     """Refuse to halve a step size that is not there."""
-    if not isinstance(sampler, SGLD | PSGLD | SGHMC | AdSGLD):
+    if not isinstance(sampler, AbstractStochasticGradient):
         raise ValueError(
             'on_divergence="halve" halves the step size of a stochastic-gradient sampler, and '
             f'{type(sampler).__name__} has none. Use on_divergence="refuse".'
+        )
+
+
+def check_keeping(sampler: AbstractSampler) -> None:
+    """Refuse to keep gradients where no draw has one of its own."""
+    if not isinstance(sampler, AbstractStochasticGradient):
+        raise ValueError(
+            "keep_gradients=True keeps the estimate that a stochastic-gradient sampler (AdSGLD, "
+            f"SGLD, PSGLD, SGHMC) meets at each draw, and {type(sampler).__name__} meets none. "
+            "Leave it out: gb.diagnostics.ksd takes fresh gradients."
         )
 
 

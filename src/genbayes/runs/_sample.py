@@ -22,7 +22,14 @@ from ._plan import Outcome, Plan, Status, extended
 from ._population import counts, parts, recorded
 from ._progress import reporter
 from ._provenance import describe_run
-from ._refusals import check_devices, check_halving, check_pair, check_seed, check_target
+from ._refusals import (
+    check_devices,
+    check_halving,
+    check_keeping,
+    check_pair,
+    check_seed,
+    check_target,
+)
 from ._run import Run
 from ._sink import Sink
 from ._tune import evidence, tuned
@@ -48,6 +55,7 @@ def sample(
     max_simulations: int | None = None,
     min_ess: float | None = None,
     on_divergence: str = "refuse",
+    keep_gradients: bool = False,
     notes: Mapping[str, Any] | None = None,
 ) -> Run:
     """Draw from a target.
@@ -74,6 +82,8 @@ def sample(
         of the run, also where it is resumed.
     - `on_divergence`: `"refuse"` does not take a step whose estimate is not finite, and counts it;
         `"halve"` begins the whole run again with half the step size, for exploded thermostats too.
+    - `keep_gradients`: keep the gradient estimate that a stochastic-gradient sampler met at each
+        kept draw, as `info["gradient"]`: so many more numbers as a draw has coordinates.
     - `notes`: anything that JSON can hold, kept in the run's provenance.
 
     The key of step t of chain c is a function of the seed, c and t alone: neither chunks nor
@@ -99,12 +109,14 @@ def sample(
     )
     plan = Plan(
         num_samples, num_warmup, num_chains, thinning, chain_method,
-        max_seconds, max_simulations, min_ess, on_divergence, num_generations,
+        max_seconds, max_simulations, min_ess, on_divergence, num_generations, keep_gradients,
     )  # fmt: skip
     check_pair(target, sampler)
     check_devices(target, plan)
     if on_divergence == "halve":
         check_halving(sampler)
+    if keep_gradients:
+        check_keeping(sampler)
     check_seed(seed)
     sampler, found = tuned(target, sampler, start, seed)
     before = [] if why is None else [f"Sampler chosen: {why}."]

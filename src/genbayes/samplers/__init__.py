@@ -16,5 +16,6 @@ from ._sghmc import SGHMC as SGHMC
 from ._sgld import PSGLD as PSGLD
 from ._sgld import SGLD as SGLD
 from ._smc_abc import SMCABC as SMCABC
+from ._stochastic_gradient import AbstractStochasticGradient as AbstractStochasticGradient
 from ._tuner import Tuned as Tuned
 from ._tuner import settings_to_tune as settings_to_tune

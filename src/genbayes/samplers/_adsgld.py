@@ -1,7 +1,7 @@
 """Adaptive stochastic-gradient Langevin dynamics: the Nosé-Hoover thermostat."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,10 @@ import numpy as np
 from .._checks import check_choice, check_nonnegative, check_positive
 from .._types import Array, Bool, Int, Key, Scalar, Unconstrained
 from ..targets import ScorePosterior
-from ._base import AbstractSampler, AbstractWarmup, check_differentiable, check_unbiased_gradient
+from ._base import AbstractWarmup
 from ._stochastic_gradient import (
+    AbstractStochasticGradient,
     NoiseKind,
-    check_noise,
-    estimate,
     normal_like,
     refusal_findings,
 )
@@ -53,7 +52,7 @@ class AdSGLDInfo(NamedTuple):
     exploded: Bool[Array, ""]
 
 
-class AdSGLD(AbstractSampler):
+class AdSGLD(AbstractStochasticGradient):
     r"""Langevin dynamics whose friction $\xi$ adapts to the noise of the gradient.
 
     $$d\theta = p\,dt, \quad dp = -\nabla U dt - \xi p\,dt + \sqrt{2A}\,dB, \quad
@@ -98,7 +97,6 @@ class AdSGLD(AbstractSampler):
     noise: NoiseKind
     clip: float | None
     allow_biased_gradients: bool
-    needs_gradient: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -124,11 +122,6 @@ class AdSGLD(AbstractSampler):
         self.clip = clip
         self.allow_biased_gradients = allow_biased_gradients
 
-    def check(self, target: ScorePosterior) -> None:
-        check_differentiable(self, target)
-        check_unbiased_gradient(self, target, self.allow_biased_gradients)
-        check_noise(self.noise, target)
-
     def warmup(self, num_warmup: int) -> "DiffusionWarmup | None":
         if not isinstance(self.diffusion, str):
             return None
@@ -142,7 +135,7 @@ class AdSGLD(AbstractSampler):
 
     def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> AdSGLDState:
         key_momentum, key_noise = jax.random.split(key)
-        at = estimate(key_noise, target, u, self.clip, self.noise)
+        at = self.first_estimate(key_noise, target, u)
         thermostat = jnp.asarray(self.diffusion, u.dtype)
         return AdSGLDState(u, normal_like(key_momentum, u), thermostat, at.gradient, at.log_density)
 
@@ -153,7 +146,7 @@ class AdSGLD(AbstractSampler):
         push = normal_like(key_diffusion, state.u)
         move = self._badodab if self.integrator == "badodab" else self._euler
         u, momentum, thermostat = move(state, push)
-        at = estimate(key_noise, target, u, self.clip, self.noise)
+        at = self.estimate(key_noise, target, u)
         if self.integrator == "badodab":  # the closing half kick
             momentum = momentum - 0.5 * self.step_size * at.gradient
         kinetic, diffusion = jnp.mean(momentum**2), jnp.asarray(self.diffusion, u.dtype)
@@ -270,7 +263,7 @@ class DiffusionWarmup(AbstractWarmup):
     ) -> tuple[DiffusionWarmupState, DiffusionWarmupInfo]:
         key_step, key_noise = jax.random.split(key)
         chain, info = self._fixed(state).step(key_step, target, state.chain)
-        again = estimate(key_noise, target, chain.u, self.sampler.clip, self.sampler.noise)
+        again = self.sampler.estimate(key_noise, target, chain.u)
         squared = 0.5 * (again.gradient - chain.gradient) ** 2
         fine = again.finite & ~info.refused & jnp.all(jnp.isfinite(squared))
         keep = 1 - 4.0 / self.num_warmup  # a memory of a quarter of the warm-up

@@ -29,7 +29,9 @@ class FrozenNUTS(AbstractNUTS):
         `"iid"`, ordinary draws, which any simulator has and which take many more simulations for
         the same error.
     - `metric`: `"dense"`, `"diagonal"`, or `"auto"`: dense up to 32 coordinates.
-    - `target_acceptance`, `max_doublings`: as for NUTS everywhere.
+    - `target_acceptance`, `max_doublings`: as for NUTS everywhere. Warm-up ends above the target
+        (at 0.8 to 0.87 for 0.7 on g-and-k models, without divergences), and steps as short as 0.8
+        asks for took up to 1.7 times as long for the same effective draws.
     - `step_size`, `inverse_mass`: learnt in warm-up; give both to skip it.
 
     ??? cite "References"
@@ -48,7 +50,7 @@ class FrozenNUTS(AbstractNUTS):
 
     noise: Literal["sobol", "iid"] = "sobol"
     metric: Metric = "auto"
-    target_acceptance: float = 0.8
+    target_acceptance: float = 0.7
     max_doublings: int = 10
     step_size: float | Array | None = None
     inverse_mass: Array | None = None
@@ -58,7 +60,7 @@ class FrozenNUTS(AbstractNUTS):
         *,
         noise: Literal["sobol", "iid"] = "sobol",
         metric: Metric = "auto",
-        target_acceptance: float = 0.8,
+        target_acceptance: float = 0.7,
         max_doublings: int = 10,
         step_size: float | Array | None = None,
         inverse_mass: Array | None = None,
@@ -143,7 +145,7 @@ def freezing_error(u: np.ndarray) -> np.ndarray | None:
 class NUTS(AbstractNUTS):
     """The No-U-Turn sampler, for targets that are exact (`LogScore`): the reference.
 
-    Arguments as for `FrozenNUTS`, without the noise.
+    Arguments as for `FrozenNUTS`, without the noise; the target of the acceptance is the usual 0.8.
 
     ```python
     >>> import genbayes as gb

@@ -11,7 +11,7 @@ import numpy as np
 from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.staged_adaptation import build_schedule
 from blackjax.adaptation.step_size import dual_averaging_adaptation
-from blackjax.mcmc import hmc, nuts
+from blackjax.mcmc import hmc, metrics, nuts
 
 from .._checks import check_between, check_choice, check_count
 from .._types import Array, Bool, Float, Int, Key, PyTree, Scalar, Unconstrained
@@ -87,7 +87,7 @@ class AbstractNUTS(AbstractSampler):
         kernel: Any = nuts.build_kernel()
         at, info = kernel(
             key_trajectory, at, self._density(target, state.noise), self.step_size,
-            self.inverse_mass, self.max_doublings,
+            bounded_metric(self.inverse_mass), self.max_doublings,
         )  # fmt: skip
         u, rest = jnp.split(at.position, [state.u.shape[0]])
         state = NUTSState(u, rest, at.logdensity, at.logdensity_grad, state.noise)
@@ -124,6 +124,21 @@ class AbstractNUTS(AbstractSampler):
                 "warm-up, more doublings, or another sampler."
             )
         return found
+
+
+def bounded_metric(inverse_mass: Array | None) -> metrics.Metric:
+    r"""BlackJAX's metric, with a kinetic energy that overflows to plus infinity alone.
+
+    The products in $p^T M^{-1} p$ have either sign where $M$ is full. A leapfrog step onto a cliff
+    makes them so large that the sum can be minus infinity, and such a step would be accepted.
+    """
+    metric = metrics.default_metric(inverse_mass)  # pyright: ignore[reportArgumentType]
+
+    def kinetic_energy(momentum: Any, position: Any = None) -> Any:
+        energy = metric.kinetic_energy(momentum, position)
+        return jnp.where(jnp.isneginf(energy), jnp.inf, energy)
+
+    return metric._replace(kinetic_energy=kinetic_energy)
 
 
 def check_settings(sampler: AbstractNUTS) -> None:

@@ -1,21 +1,19 @@
 """Stochastic-gradient Hamiltonian Monte Carlo."""
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._checks import check_choice, check_nonnegative, check_positive
-from .._types import Key, Unconstrained
+from .._types import Key, Scalar, Unconstrained
 from ..targets import ScorePosterior
-from ._base import AbstractSampler, check_differentiable, check_unbiased_gradient
-from ._sgld import ADVICE, LangevinInfo
+from ._sgld import ADVICE, LangevinInfo, taken
 from ._stochastic_gradient import (
+    AbstractStochasticGradient,
     NoiseKind,
-    check_noise,
-    estimate,
     normal_like,
     refusal_findings,
 )
@@ -23,13 +21,15 @@ from ._tuner import Tuner, check_step_size
 
 
 class SGHMCState(NamedTuple):
-    """Position and momentum."""
+    """Position, the estimates there, and momentum."""
 
     u: Unconstrained
+    gradient: Unconstrained
+    log_density: Scalar
     momentum: Unconstrained
 
 
-class SGHMC(AbstractSampler):
+class SGHMC(AbstractStochasticGradient):
     r"""Langevin dynamics with momentum at a fixed friction.
 
     $$p \leftarrow p - \epsilon \nabla \hat U - \epsilon C p + N(0, 2 \epsilon (C - \hat B)), \quad
@@ -56,7 +56,6 @@ class SGHMC(AbstractSampler):
     noise: NoiseKind
     clip: float | None
     allow_biased_gradients: bool
-    needs_gradient: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -85,30 +84,23 @@ class SGHMC(AbstractSampler):
         self.clip = clip
         self.allow_biased_gradients = allow_biased_gradients
 
-    def check(self, target: ScorePosterior) -> None:
-        check_differentiable(self, target)
-        check_unbiased_gradient(self, target, self.allow_biased_gradients)
-        check_noise(self.noise, target)
-
     def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> SGHMCState:
-        del target
-        return SGHMCState(u, normal_like(key, u))
+        key_momentum, key_noise = jax.random.split(key)
+        at = self.first_estimate(key_noise, target, u)
+        return SGHMCState(u, at.gradient, at.log_density, normal_like(key_momentum, u))
 
     def step(
         self, key: Key, target: ScorePosterior, state: SGHMCState
     ) -> tuple[SGHMCState, LangevinInfo]:
         key_noise, key_push, key_momentum = jax.random.split(key, 3)
-        at = estimate(key_noise, target, state.u, self.clip, self.noise)
         eps = self.step_size
         push = jnp.sqrt(2 * eps * (self.friction - self.gradient_noise))
-        p = (1 - eps * self.friction) * state.momentum - eps * at.gradient
+        p = (1 - eps * self.friction) * state.momentum - eps * state.gradient
         p = p + push * normal_like(key_push, state.u)
         u = state.u + eps * p
-        fine = at.finite & jnp.all(jnp.isfinite(u))
-        stayed = SGHMCState(state.u, normal_like(key_momentum, state.u))
-        moved = SGHMCState(u, p)
-        state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), moved, stayed)
-        return state, LangevinInfo(at.log_density, at.norm, ~fine, at.clipped)
+        at = self.estimate(key_noise, target, u)
+        stayed = state._replace(momentum=normal_like(key_momentum, state.u))
+        return taken(at, SGHMCState(u, at.gradient, at.log_density, p), stayed)
 
     def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
         del u

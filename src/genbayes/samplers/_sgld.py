@@ -1,7 +1,7 @@
 """Overdamped stochastic-gradient samplers: SGLD, and pSGLD with a diagonal preconditioner."""
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,11 @@ import numpy as np
 from .._checks import check_between, check_choice, check_nonnegative, check_positive
 from .._types import Array, Bool, Int, Key, Scalar, Unconstrained
 from ..targets import ScorePosterior
-from ._base import AbstractSampler, check_differentiable, check_unbiased_gradient
+from ._base import State
 from ._stochastic_gradient import (
+    AbstractStochasticGradient,
+    Estimate,
     NoiseKind,
-    check_noise,
-    estimate,
     normal_like,
     refusal_findings,
 )
@@ -24,14 +24,16 @@ ADVICE = "Try a smaller step size, a tighter prior, or a finer integrator in the
 
 
 class SGLDState(NamedTuple):
-    """Position, and how many steps were taken, which a decreasing step size goes by."""
+    """Position, the estimates there, and the number of steps, which a decreasing one goes by."""
 
     u: Unconstrained
+    gradient: Unconstrained
+    log_density: Scalar
     count: Int[Array, ""]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class LangevinInfo(NamedTuple):
-    """What the step met."""
+    """What the step met; the density is the estimate where the chain stands after it."""
 
     log_density: Scalar
     gradient_norm: Scalar
@@ -39,7 +41,17 @@ class LangevinInfo(NamedTuple):
     clipped: Bool[Array, ""]
 
 
-class SGLD(AbstractSampler):
+Walks = TypeVar("Walks", bound=State)
+
+
+def taken(at: Estimate, moved: Walks, stayed: Walks) -> tuple[Walks, LangevinInfo]:
+    """Where the step leads: to `moved` if the estimate there is finite."""
+    fine = at.finite & jnp.all(jnp.isfinite(moved.u))
+    state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), moved, stayed)
+    return state, LangevinInfo(state.log_density, at.norm, ~fine, at.clipped)
+
+
+class SGLD(AbstractStochasticGradient):
     r"""Stochastic-gradient Langevin dynamics.
 
     $$\theta \leftarrow \theta - \tfrac{\epsilon_t}{2} \nabla \hat U(\theta) + N(0, \epsilon_t),
@@ -72,7 +84,6 @@ class SGLD(AbstractSampler):
     noise: NoiseKind
     clip: float | None
     allow_biased_gradients: bool
-    needs_gradient: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -97,26 +108,21 @@ class SGLD(AbstractSampler):
         self.clip = clip
         self.allow_biased_gradients = allow_biased_gradients
 
-    def check(self, target: ScorePosterior) -> None:
-        check_differentiable(self, target)
-        check_unbiased_gradient(self, target, self.allow_biased_gradients)
-        check_noise(self.noise, target)
-
     def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> SGLDState:
-        del key, target
-        return SGLDState(u, jnp.zeros((), jnp.int32))
+        at = self.first_estimate(key, target, u)
+        return SGLDState(u, at.gradient, at.log_density, jnp.zeros((), jnp.int32))
 
     def step(
         self, key: Key, target: ScorePosterior, state: SGLDState
     ) -> tuple[SGLDState, LangevinInfo]:
         key_noise, key_push = jax.random.split(key)
-        at = estimate(key_noise, target, state.u, self.clip, self.noise)
         eps = self.step_size * (1 + state.count / self.offset) ** -self.decay
         push = jnp.sqrt(eps) * normal_like(key_push, state.u)
-        u = state.u - 0.5 * eps * at.gradient + push
-        fine = at.finite & jnp.all(jnp.isfinite(u))
-        info = LangevinInfo(at.log_density, at.norm, ~fine, at.clipped)
-        return SGLDState(jnp.where(fine, u, state.u), state.count + 1), info
+        u = state.u - 0.5 * eps * state.gradient + push
+        at = self.estimate(key_noise, target, u)
+        moved = SGLDState(u, at.gradient, at.log_density, state.count)
+        state, info = taken(at, moved, state)
+        return state._replace(count=state.count + 1), info
 
     def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
         del u
@@ -124,13 +130,15 @@ class SGLD(AbstractSampler):
 
 
 class PSGLDState(NamedTuple):
-    """Position, and the running mean square of the gradient."""
+    """Position, the estimates there, and the running mean square of the gradient."""
 
     u: Unconstrained
+    gradient: Unconstrained
+    log_density: Scalar
     mean_square: Unconstrained
 
 
-class PSGLD(AbstractSampler):
+class PSGLD(AbstractStochasticGradient):
     r"""Langevin dynamics scaled by the running size of each coordinate's gradient.
 
     $$V \leftarrow \alpha V + (1 - \alpha) \nabla \hat U^2, \quad
@@ -160,7 +168,6 @@ class PSGLD(AbstractSampler):
     noise: NoiseKind
     clip: float | None
     allow_biased_gradients: bool
-    needs_gradient: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -185,28 +192,20 @@ class PSGLD(AbstractSampler):
         self.clip = clip
         self.allow_biased_gradients = allow_biased_gradients
 
-    def check(self, target: ScorePosterior) -> None:
-        check_differentiable(self, target)
-        check_unbiased_gradient(self, target, self.allow_biased_gradients)
-        check_noise(self.noise, target)
-
     def init(self, key: Key, target: ScorePosterior, u: Unconstrained) -> PSGLDState:
-        del key, target
-        return PSGLDState(u, jnp.zeros_like(u))
+        at = self.first_estimate(key, target, u)
+        return PSGLDState(u, at.gradient, at.log_density, jnp.zeros_like(u))
 
     def step(
         self, key: Key, target: ScorePosterior, state: PSGLDState
     ) -> tuple[PSGLDState, LangevinInfo]:
         key_noise, key_push = jax.random.split(key)
-        at = estimate(key_noise, target, state.u, self.clip, self.noise)
-        mean_square = self.decay * state.mean_square + (1 - self.decay) * at.gradient**2
+        mean_square = self.decay * state.mean_square + (1 - self.decay) * state.gradient**2
         scale = 1 / (self.damping + jnp.sqrt(mean_square))
         push = jnp.sqrt(self.step_size * scale) * normal_like(key_push, state.u)
-        u = state.u - 0.5 * self.step_size * scale * at.gradient + push
-        fine = at.finite & jnp.all(jnp.isfinite(u))
-        moved = PSGLDState(u, mean_square)
-        state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), moved, state)
-        return state, LangevinInfo(at.log_density, at.norm, ~fine, at.clipped)
+        u = state.u - 0.5 * self.step_size * scale * state.gradient + push
+        at = self.estimate(key_noise, target, u)
+        return taken(at, PSGLDState(u, at.gradient, at.log_density, mean_square), state)
 
     def findings(self, info: Mapping[str, np.ndarray], u: np.ndarray) -> list[str]:
         del u
