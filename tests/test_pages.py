@@ -65,3 +65,19 @@ def test_tutorial_epidemic(tmp_path):
     # the truth, 3.2, lies within the posterior of one epidemic
     assert abs(ratio.mean() - 3.2) < 4 * ratio.std()
     assert ratio.std() < 1
+
+
+@pytest.mark.slow
+def test_tutorial_pytorch(tmp_path):
+    found = run_page("tutorials/pytorch.md", tmp_path, {"num_samples=500": "num_samples=200"})
+    run = found["run"]
+    # twelve patients: the truth lies within the posterior
+    for name, true in found["truth"].items():
+        draws = run.draws[name]
+        assert abs(draws.mean() - true) < 4 * draws.std(), name
+    assert run.draws["clearance"].std() < 1  # the prior's is 1.8
+    (value, slope), (value_jax, slope_jax) = found["estimates"]
+    np.testing.assert_allclose(value, value_jax, rtol=1e-5)
+    np.testing.assert_allclose(slope, slope_jax, rtol=1e-3, atol=1e-3)
+    assert np.abs(slope).max() > 1
+    assert (tmp_path / "pytorch.png").exists()
