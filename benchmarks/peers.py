@@ -44,6 +44,7 @@ EFFORTS = (0.25, 1.0, 4.0)
 ACCURACY = 0.05  # in energy distance
 HOPELESS = 2.0  # from where more of the same would not help
 AFFORDED = 100.0  # processor seconds that the next effort may be expected to take
+SLOWEST = "sbi NLE"  # comes last, so that an interrupted comparison has the others
 FIRST = "genbayes FrozenNUTS"  # the others' seconds are told as multiples of its
 
 
@@ -74,7 +75,7 @@ PEERS = {
     "ABCpy MCMC": Peer("abcpy_mcmc", "abcpy==0.6.3", SCRIPTS / "abcpy.txt", alone=True),
     "pyABC ABC-SMC": Peer("pyabc_smc", "pyabc==0.13.0", OURS),
     "sbi NPE": Peer("sbi_npe", "sbi==0.27.0", OURS),
-    "sbi NLE": Peer("sbi_nle", "sbi==0.27.0", OURS),
+    SLOWEST: Peer("sbi_nle", "sbi==0.27.0", OURS),
     "sbijax NPE": Peer("sbijax_npe", "sbijax==0.3.4", SCRIPTS / "sbijax.txt"),
 }
 
@@ -181,6 +182,7 @@ def rows(quick: bool = False, again: bool = False) -> list[dict[str, str]]:
     result = {"environment": environment(), "cells": {}} | known
     there = problems()
     wanted = [(seed, problem, name) for seed in SEEDS for problem in there for name in PEERS]
+    wanted.sort(key=lambda one: one[2] == SLOWEST)
     for seed, problem, name in wanted[:1] if quick else wanted:
         while (effort := next_effort(efforts(result, seed, problem, name))) is not None:
             key = f"{seed} | {problem} | {name} | {effort}"
@@ -286,7 +288,12 @@ def write_page(result: dict[str, Any]) -> None:
     }
     said = "; ".join(f"{p} ({t}): {f:.3f}" for (p, t), f in floors.items())
     intro += f" Two halves of a reference are apart by: {said}."
-    replace_block(PAGE, "peers", f"{intro}\n\n{markdown(table(result))}")
+    found = table(result)
+    for problem in dict.fromkeys(row["problem"] for row in found):
+        lines = [{k: v for k, v in r.items() if k != "problem"} for r in found
+                 if r["problem"] == problem]  # fmt: skip
+        intro += f"\n\n### {problem}\n\n{markdown(lines)}"
+    replace_block(PAGE, "peers", intro[:1].upper() + intro[1:])
 
 
 if __name__ == "__main__":  # the page from the results that there are
