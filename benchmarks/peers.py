@@ -9,9 +9,10 @@ There are two kinds of target, the ordinary posterior and the scoring-rule poste
 judged by the other's: references are exact or independent of all peers (`_peer_references`).
 
 A peer begins with a quarter of what its script has (simulations, steps), and goes on to all of it
-and to four times as much until it is nearer to its target than `ACCURACY`; so the processor seconds
-that the accuracy takes are known to a factor of four. What is measured is kept cell by cell in
-benchmarks/results/peers.json, and is not measured again unless `--again` says so.
+and, if it can be afforded, four times as much, until it is nearer to its target than `ACCURACY`; so
+the processor seconds that the accuracy takes are known to a factor of four. What is measured is
+kept cell by cell in benchmarks/results/peers.json, and is not measured again unless `--again` says
+so.
 """
 
 import inspect
@@ -207,9 +208,10 @@ def next_effort(known: dict[float, Any]) -> float | None:
         return None
     if known:
         last = known[max(known)]
-        if "failed" in last or not ACCURACY < last["error"] < HOPELESS:
+        if "failed" in last or last["error"] < ACCURACY:
             return None
-        if last["cpu"] * EFFORTS[1] / EFFORTS[0] > AFFORDED:
+        dear = last["cpu"] * EFFORTS[1] / EFFORTS[0] > AFFORDED
+        if len(known) > 1 and (last["error"] > HOPELESS or dear):
             return None
     return EFFORTS[len(known)]
 
