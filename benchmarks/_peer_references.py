@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 Density = Callable[[np.ndarray], np.ndarray]
 Z = np.linspace(-9, 9, 361)
+GRID = np.linspace(-12, 12, 401)
 TAU, MASS = norm.cdf(Z), norm.pdf(Z) * (Z[1] - Z[0])
 
 
@@ -34,24 +35,26 @@ def quantile(theta: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def _negative_log_likelihood(theta: np.ndarray, y: np.ndarray) -> np.ndarray:
-    low = np.full((len(theta), len(y)), -12.0)
-    high = -low
-    for _ in range(40):
-        middle = (low + high) / 2
-        above = quantile(theta, middle) > y
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    z, h = (low + high) / 2, 1e-5
-    slope = (quantile(theta, z + h) - quantile(theta, z - h)) / (2 * h)
-    return -(norm.logpdf(z) - np.log(slope)).sum(axis=1)
+    """The quantile function is inverted on a grid, and then by Newton's method within its cells."""
+    table = quantile(theta, GRID)
+    z = np.stack([np.interp(y, row, GRID) for row in table])
+    for _ in range(3):
+        z = np.clip(z - (quantile(theta, z) - y) / _slope(theta, z), GRID[0], GRID[-1])
+    return -(norm.logpdf(z) - np.log(_slope(theta, z))).sum(axis=1)
+
+
+def _slope(theta: np.ndarray, z: np.ndarray) -> np.ndarray:
+    h = 1e-5
+    return (quantile(theta, z + h) - quantile(theta, z - h)) / (2 * h)
 
 
 def _energy_score(theta: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Sum over y of 4 times the integral of (1{y < Q} - tau)(Q - y) over quantile levels tau."""
-    q = quantile(theta, Z)
-    total = np.zeros(len(theta))
-    for one in y:
-        total += 4 * (((one < q) - TAU) * (q - one)) @ MASS
-    return total
+    q, y = quantile(theta, Z), np.sort(y)
+    below = np.searchsorted(y, q)  # how many of y lie below each quantile
+    above = np.concatenate([[0], np.cumsum(y)])[below]
+    total = below * q - above - TAU * (len(y) * q - y.sum())
+    return 4 * total @ MASS
 
 
 def _normal(y: np.ndarray, target: str, num: int) -> np.ndarray:

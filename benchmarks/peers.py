@@ -2,23 +2,27 @@
 
     python -m benchmarks peers [--quick] [--again]     (or: genbayes bench peers)
 
-Each peer runs in a process of its own, on one thread, and those whose pins are not ours in a
-virtual environment of their own, made below benchmarks/build/peers. Each script in
-benchmarks/peer_scripts draws 1000 values; `draw` in it is the user code that is counted. There are
-two kinds of target, the ordinary posterior and the scoring-rule posterior, and nobody is judged by
-the other's: references are exact or independent of all peers (`_peer_references`). What is measured
-is kept cell by cell in benchmarks/results/peers.json, and is not measured again unless `--again`
-says so.
+Each peer runs in a process of its own, one after the other, on one thread, and those whose pins
+are not ours in a virtual environment of their own, made below benchmarks/build/peers. Each script
+in benchmarks/peer_scripts draws about 1000 values; `draw` in it is the user code that is counted.
+There are two kinds of target, the ordinary posterior and the scoring-rule posterior, and nobody is
+judged by the other's: references are exact or independent of all peers (`_peer_references`).
+
+A peer begins with a quarter of what its script has (simulations, steps), and goes on to all of it
+and, if it can be afforded, four times as much, until it is nearer to its target than `ACCURACY`; so
+the processor seconds that the accuracy takes are known to a factor of four. What is measured is
+kept cell by cell in benchmarks/results/peers.json, and is not measured again unless `--again` says
+so.
 """
 
 import inspect
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import venv
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import util
@@ -37,6 +41,18 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 ONE_THREAD |= {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
 SEEDS = (1, 2)
 TIMEOUT = 1800.0
+EFFORTS = (0.25, 1.0, 4.0)
+ACCURACY = 0.05  # in energy distance
+HOPELESS = 2.0  # from where more of the same would not help
+AFFORDED = 100.0  # processor seconds that the next effort may be expected to take
+SLOWEST = "sbi NLE"  # comes last, so that an interrupted comparison has the others
+FIRST = "genbayes FrozenNUTS"  # the others' seconds are told as multiples of its
+
+
+COLUMNS = (
+    "aims at", "error", "shift (sds)", "mean of the first", "simulator calls", "processor s",
+    "times FrozenNUTS", "memory MB", "lines",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,19 +61,23 @@ class Peer:
 
     script: str
     requirement: str = ""
-    pinned: bool = False  # with our constraints
+    pins: Path | None = None
+    alone: bool = (
+        False  # without what it asks for, of which something does not install: with its pins
+    )
 
 
+OURS = HOME.parent / "constraints.txt"
 PEERS = {
-    "genbayes FrozenNUTS": Peer("genbayes_frozen"),
+    FIRST: Peer("genbayes_frozen"),
     "genbayes AdSGLD": Peer("genbayes_adsgld"),
     "genbayes PseudoMarginal": Peer("genbayes_pseudo"),
     "BlackJAX SGNHT by hand": Peer("blackjax_sgnht"),
-    "pyABC ABC-SMC": Peer("pyabc_smc"),
-    "sbi NPE": Peer("sbi_npe", "sbi==0.27.0", pinned=True),
-    "sbi NLE": Peer("sbi_nle", "sbi==0.27.0", pinned=True),
-    "sbijax": Peer("sbijax_nle", "sbijax==0.3.4"),
-    "ABCpy": Peer("abcpy", "abcpy==0.6.3"),
+    "ABCpy MCMC": Peer("abcpy_mcmc", "abcpy==0.6.3", SCRIPTS / "abcpy.txt", alone=True),
+    "pyABC ABC-SMC": Peer("pyabc_smc", "pyabc==0.13.0", OURS),
+    "sbi NPE": Peer("sbi_npe", "sbi==0.27.0", OURS),
+    SLOWEST: Peer("sbi_nle", "sbi==0.27.0", OURS),
+    "sbijax NPE": Peer("sbijax_npe", "sbijax==0.3.4", SCRIPTS / "sbijax.txt"),
 }
 
 
@@ -82,39 +102,44 @@ def interpreter(peer: Peer) -> str:
     python, stamp = folder / "bin" / "python", folder / "installed"
     if not stamp.exists():
         venv.create(folder, with_pip=True, clear=True)
-        pins = ["-c", str(HOME.parent / "constraints.txt")] if peer.pinned else []
-        install = [str(python), "-m", "pip", "install", "--quiet", *pins, peer.requirement]
-        done = subprocess.run(install, capture_output=True, text=True, check=False)
-        if done.returncode:
-            lines = [line.strip() for line in done.stderr.splitlines() if "error:" in line]
-            raise RuntimeError(f"does not install: {lines[0] if lines else done.stderr[-200:]}")
+        wanted = [["-c", str(peer.pins), peer.requirement]]
+        if peer.alone:
+            wanted = [["-r", str(peer.pins)], ["--no-deps", peer.requirement]]
+        for words in wanted:
+            install = [str(python), "-m", "pip", "install", "--quiet", *words]
+            done = subprocess.run(install, capture_output=True, text=True, check=False)
+            if done.returncode:
+                lines = [line.strip() for line in done.stderr.splitlines() if "error:" in line]
+                raise RuntimeError(f"does not install: {(lines or [done.stderr[-200:]])[0]}")
         stamp.write_text(peer.requirement)
     return str(python)
 
 
-def measure(peer: Peer, model: str, y: np.ndarray, seed: int) -> dict[str, Any]:
+def measure(peer: Peer, model: str, y: np.ndarray, seed: int, effort: float) -> dict[str, Any]:
     """One run of one peer: its draws and what they cost."""
     python = interpreter(peer)
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "problem.npz", Path(folder) / "draws.npz"
-        np.savez(source, model=model, y=y, seed=seed)
+        np.savez(source, model=model, y=y, seed=seed, effort=effort)
         command = [python, str(SCRIPTS / f"{peer.script}.py"), str(source), str(out)]
         done = subprocess.run(
             command, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False,
             timeout=TIMEOUT, cwd=folder,
         )  # fmt: skip
+        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            raise RuntimeError("more processor seconds than allowed")
         if done.returncode:
             raise RuntimeError(done.stderr.strip().splitlines()[-1])
         found = np.load(out)
         return {"draws": found["draws"], **json.loads(str(found["spent"]))}
 
 
-def cell(name: str, model: str, y: np.ndarray, seed: int) -> dict[str, Any]:
-    """One peer on one problem with one seed."""
+def cell(name: str, model: str, y: np.ndarray, seed: int, effort: float) -> dict[str, Any]:
+    """One peer on one problem with one seed and effort."""
     peer = PEERS[name]
     try:
         script = load(peer.script)
-        found = measure(peer, model, y, seed)
+        found = measure(peer, model, y, seed, effort)
         exact = exact_draws(model, y.tobytes(), script.TARGET)
     except Exception as met:  # one that fails leaves the others standing
         return {"failed": str(met)}
@@ -156,23 +181,39 @@ def rows(quick: bool = False, again: bool = False) -> list[dict[str, str]]:
     """Measure what is missing, write the results and the page, and give the table."""
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() and not (again or quick) else {}
     result = {"environment": environment(), "cells": {}} | known
-    there = dict(list(problems().items())[: 1 if quick else None])
+    there = problems()
     wanted = [(seed, problem, name) for seed in SEEDS for problem in there for name in PEERS]
-    wanted = [one for one in wanted if " | ".join(map(str, one)) not in result["cells"]]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each waits for a process
-        jobs = {
-            pool.submit(cell, name, *there[problem], seed): (seed, problem, name)
-            for seed, problem, name in (wanted[:1] if quick else wanted)
-        }
-        for job in as_completed(jobs):
-            key, found = " | ".join(map(str, jobs[job])), job.result()
-            result["cells"][key] = found
+    wanted.sort(key=lambda one: one[2] == SLOWEST)
+    for seed, problem, name in wanted[:1] if quick else wanted:
+        while (effort := next_effort(efforts(result, seed, problem, name))) is not None:
+            key = f"{seed} | {problem} | {name} | {effort}"
+            found = result["cells"][key] = cell(name, *there[problem], seed, effort)
             print(key, found.get("error", found.get("failed")), file=sys.stderr)
             if not quick:
                 save(result)
-    if not quick:
-        write_page(result)
+                write_page(result)
     return table(result)
+
+
+def efforts(result: dict[str, Any], seed: int, problem: str, name: str) -> dict[float, Any]:
+    """Effort to what was measured."""
+    start = f"{seed} | {problem} | {name} | "
+    cells = result["cells"]
+    return {float(k.removeprefix(start)): c for k, c in cells.items() if k.startswith(start)}
+
+
+def next_effort(known: dict[float, Any]) -> float | None:
+    """What to try next, if anything."""
+    if len(known) == len(EFFORTS):
+        return None
+    if known:
+        last = known[max(known)]
+        if "failed" in last or last["error"] < ACCURACY:
+            return None
+        dear = last["cpu"] * EFFORTS[1] / EFFORTS[0] > AFFORDED
+        if len(known) > 1 and (last["error"] > HOPELESS or dear):
+            return None
+    return EFFORTS[len(known)]
 
 
 def save(result: dict[str, Any]) -> None:
@@ -184,42 +225,53 @@ def save(result: dict[str, Any]) -> None:
 
 
 def table(result: dict[str, Any]) -> list[dict[str, str]]:
-    """One row for each peer on each problem, with the range over seeds."""
+    """One row for each peer on each problem: its last effort, with the range over seeds."""
     found = []
     for problem, name in ((p, n) for p in problems() for n in PEERS):
-        cells = [result["cells"].get(f"{seed} | {problem} | {name}") for seed in SEEDS]
-        runs = [c for c in cells if c is not None and "failed" not in c]
-        failed = [c["failed"] for c in cells if c is not None and "failed" in c]
-        line = {"problem": problem, "peer": name}
-        columns = ("aims at", "error", "shift (sds)", "mean of the first", "simulator calls")
-        columns += ("processor s", "memory MB", "lines")
-        line |= dict.fromkeys(columns, "")
-        if failed and not runs:
-            line["aims at"] = f"({failed[0].partition(' (/')[0][:80]})"
+        there = [efforts(result, seed, problem, name) for seed in SEEDS]
+        last = [known[max(known)] for known in there if known]
+        runs = [c for c in last if "failed" not in c]
+        line = {"problem": problem, "peer": name} | dict.fromkeys(COLUMNS, "")
         if runs:
             line |= {
                 "aims at": runs[0]["target"],
                 "error": _range([r["error"] for r in runs], ".3f"),
                 "shift (sds)": _range([r["shift"] for r in runs], ".2f"),
                 "mean of the first": _range([r["first mean"] for r in runs], ".2f"),
-                "simulator calls": f"{runs[0]['calls']:,}",
+                "simulator calls": _range([r["calls"] for r in runs], ",d"),
                 "processor s": _range([r["cpu"] for r in runs], ".0f"),
-                "memory MB": _most([r["memory"] for r in runs]),
+                "times FrozenNUTS": _ratios(result, problem, name),
+                "memory MB": f"{max(r['memory'] for r in runs):.0f}",
                 "lines": str(runs[0]["lines"]),
             }
-        if runs or failed:
+        elif last:
+            line["aims at"] = f"({last[0]['failed'].partition(' (/')[0][:80]})"
+        if last:
             found.append(line)
     return found
+
+
+def _ratios(result: dict[str, Any], problem: str, name: str) -> str:
+    """Processor seconds to the accuracy over those of the first peer, seed by seed."""
+    found = []
+    for seed in SEEDS:
+        own, first = (efforts(result, seed, problem, one) for one in (name, FIRST))
+        if own and first:
+            found.append(_seconds(own) / _seconds(first))
+    if not any(np.isfinite(found)):
+        return "not reached" if found else ""
+    return _range(found, ".2g").replace("inf", "not reached")
+
+
+def _seconds(known: dict[float, Any]) -> float:
+    """The fewest processor seconds with which a peer came nearer than the accuracy, if it did."""
+    near = [c["cpu"] for c in known.values() if c.get("error", np.inf) < ACCURACY]
+    return min(near, default=np.inf)
 
 
 def _range(values: list[float], form: str) -> str:
     low, high = format(min(values), form), format(max(values), form)
     return low if low == high else f"{low} – {high}"
-
-
-def _most(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{max(known):.0f}" if known else "?"
 
 
 def write_page(result: dict[str, Any]) -> None:
@@ -238,7 +290,12 @@ def write_page(result: dict[str, Any]) -> None:
     }
     said = "; ".join(f"{p} ({t}): {f:.3f}" for (p, t), f in floors.items())
     intro += f" Two halves of a reference are apart by: {said}."
-    replace_block(PAGE, "peers", f"{intro}\n\n{markdown(table(result))}")
+    found = table(result)
+    for problem in dict.fromkeys(row["problem"] for row in found):
+        lines = [{k: v for k, v in r.items() if k != "problem"} for r in found
+                 if r["problem"] == problem]  # fmt: skip
+        intro += f"\n\n### {problem}\n\n{markdown(lines)}"
+    replace_block(PAGE, "peers", intro[:1].upper() + intro[1:])
 
 
 if __name__ == "__main__":  # the page from the results that there are

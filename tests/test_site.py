@@ -39,6 +39,7 @@ def test_pages_load_nothing_from_elsewhere(site):
 def test_formulas_need_no_script(site):
     text = (site / "samplers.html").read_text()
     assert text.count("<math") > 5
+    assert 'href="maths.css"' in text  # fonts that place indices
     for page in site.rglob("*.html"):
         assert "arithmatex" not in page.read_text(), page
 

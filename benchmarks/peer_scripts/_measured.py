@@ -1,7 +1,9 @@
 """What every peer shares: its problem, simulators in NumPy, and what its process took."""
 
+import importlib
 import importlib.metadata
 import json
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 NAMES = {"g_and_k": ("A", "B", "g", "k"), "normal": ("mean",)}
+LIMIT = 240  # processor seconds, after which a process is ended
 calls = 0  # draws of the simulator, in single observations
 
 
@@ -25,18 +28,28 @@ def simulate(model: str, theta: np.ndarray, num: int, rng: np.random.Generator) 
     return a + b * (1 + 0.8 * np.tanh(g * z / 2)) * (1 + z**2) ** k * z
 
 
-def run(draw: Callable[[np.ndarray, str, int], np.ndarray], packages: tuple[str, ...]) -> None:
-    """Called by each script: draws for the problem of the command line, with what they cost."""
+def run(
+    draw: Callable[[np.ndarray, str, int, float], np.ndarray], packages: tuple[str, ...]
+) -> None:
+    """Called by each script: draws for the problem of the command line, with what they cost.
+
+    The packages are imported before the clock starts.
+    """
     source, out = sys.argv[1:3]
     problem = np.load(source)
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
+    for name in packages:
+        importlib.import_module(name)
     began, wall = time.process_time(), time.perf_counter()
-    draws = draw(problem["y"], str(problem["model"]), int(problem["seed"]))
+    draws = draw(
+        problem["y"], str(problem["model"]), int(problem["seed"]), float(problem["effort"])
+    )
     spent = {
         "cpu": time.process_time() - began,
         "wall": time.perf_counter() - wall,
         "memory": peak_memory(),
         "calls": calls,
-        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "versions": {n: importlib.metadata.version(n) for n in (p.split(".")[0] for p in packages)},
     }
     np.savez(out, draws=np.asarray(draws, float), spent=json.dumps(spent))
 

@@ -5,13 +5,13 @@ import _measured
 TARGET = "score"
 
 
-def draw(y, model, seed):
+def draw(y, model, seed, effort):
     import blackjax
     import jax
     import jax.numpy as jnp
     import jax.scipy.stats as stats
 
-    y, m = jnp.asarray(y, jnp.float32), 512
+    y, m, steps = jnp.asarray(y, jnp.float32), 512, int(25_000 * effort)
 
     def constrain(u):
         return u if model == "normal" else 4 * jax.nn.sigmoid(u)
@@ -48,9 +48,9 @@ def draw(y, model, seed):
 
         return jax.lax.scan(step, state, keys)[1]
 
-    positions = chain(state, jax.random.split(jax.random.key(seed + 1), 25_000))
-    _measured.calls = 25_000 * m
-    return jax.vmap(constrain)(positions[5_000::20])
+    positions = chain(state, jax.random.split(jax.random.key(seed + 1), steps))
+    _measured.calls = steps * m
+    return jax.vmap(constrain)(positions[steps // 5 :: int(20 * effort)])
 
 
 if __name__ == "__main__":

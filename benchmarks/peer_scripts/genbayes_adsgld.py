@@ -5,13 +5,14 @@ import _measured
 TARGET = "score"
 
 
-def draw(y, model, seed):
+def draw(y, model, seed, effort):
     import genbayes as gb
 
     task = gb.tasks.g_and_k.univariate() if model == "g_and_k" else gb.tasks.normal_location()
     target = gb.ScorePosterior(task.problem(y), gb.EnergyScore(), num_simulations=512)
     run = gb.sample(target, gb.AdSGLD(0.1 if len(y) < 50 else 0.05), num_samples=1000,
-                    num_warmup=5000, thinning=20, seed=seed, progress=False)  # fmt: skip
+                    num_warmup=int(5000 * effort), thinning=int(20 * effort), seed=seed,
+                    progress=False)  # fmt: skip
     return keep(run)
 
 

@@ -5,11 +5,11 @@ import _measured
 TARGET = "score"
 
 
-def draw(y, model, seed):
+def draw(y, model, seed, effort):
     import genbayes as gb
 
     task = gb.tasks.g_and_k.univariate() if model == "g_and_k" else gb.tasks.normal_location()
-    target = gb.ScorePosterior(task.problem(y), gb.EnergyScore(), num_simulations=512)
+    target = gb.ScorePosterior(task.problem(y), gb.EnergyScore(), num_simulations=int(512 * effort))
     run = gb.sample(target, gb.FrozenNUTS(), num_samples=250, num_warmup=250, num_chains=4,
                     seed=seed, progress=False)  # fmt: skip
     return keep(run)

@@ -5,7 +5,7 @@ import _measured
 TARGET = "ordinary"
 
 
-def draw(y, model, seed):
+def draw(y, model, seed, effort):
     import tempfile
     from pathlib import Path
 
@@ -28,7 +28,7 @@ def draw(y, model, seed):
                        population_size=500, sampler=pyabc.SingleCoreSampler())  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         abc.new(f"sqlite:///{Path(folder) / 'abc.db'}", {"x": np.arcsinh(np.sort(y))})
-        history = abc.run(max_total_nr_simulations=30_000, minimum_epsilon=0.0)
+        history = abc.run(max_total_nr_simulations=int(30_000 * effort), minimum_epsilon=0.0)
         frame, weights = history.get_distribution()
         frame = frame.sample(1_000, replace=True, weights=weights, random_state=seed)
     return frame[list(names)].to_numpy()

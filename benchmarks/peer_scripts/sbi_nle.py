@@ -5,7 +5,7 @@ import _measured
 TARGET = "ordinary"
 
 
-def draw(y, model, seed):
+def draw(y, model, seed, effort):
     import numpy as np
     import torch
     from sbi.inference import NLE
@@ -22,7 +22,7 @@ def draw(y, model, seed):
         prior = torch.distributions.MultivariateNormal(torch.zeros(1), torch.eye(1))
     else:
         prior = BoxUniform(torch.zeros(4), 4 * torch.ones(4))
-    theta = prior.sample((10_000,))
+    theta = prior.sample((int(10_000 * effort),))
     x = features(_measured.simulate(model, theta.numpy(), 1, rng))
     inference = NLE(prior, show_progress_bars=False)
     inference.append_simulations(theta, x).train(max_num_epochs=60)
@@ -35,4 +35,4 @@ def draw(y, model, seed):
 
 
 if __name__ == "__main__":
-    _measured.run(draw, ("sbi", "torch"))
+    _measured.run(draw, ("sbi.inference", "torch"))

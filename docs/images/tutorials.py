@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-PAGES = ("g_and_k", "epidemic")
+PAGES = ("g_and_k", "epidemic", "pytorch")
 
 
 def main(names: list[str]) -> None:

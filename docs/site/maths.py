@@ -5,8 +5,8 @@ import re
 
 from latex2mathml.converter import convert
 
-# spellings that the converter leaves as they are
-LEFT = {r"\{": "{", r"\}": "}", r"\_": "_"}
+# spellings that the converter leaves as they are; and norms, of which it would stretch the left bar
+LEFT = {r"\{": "{", r"\}": "}", r"\_": "_", "<mo>&#x02016;": '<mo stretchy="false">&#x02016;'}
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 
 

@@ -42,6 +42,17 @@ def check_between(name: str, value: Any, low: float, high: float) -> None:
         raise ValueError(f"{name} must lie strictly between {low} and {high}, got {value!r}.")
 
 
+def kind(value: Any) -> str:
+    """What a value is, for messages; a class is told from an instance of it.
+
+    >>> kind(3), kind(int)
+    ('int', 'the class int itself: write int(...)')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__} itself: write {value.__name__}(...)"
+    return type(value).__name__
+
+
 def check_count(name: str, value: Any, at_least: int = 1, hint: str = "") -> None:
     """Refuse anything but a whole number of at least `at_least`."""
     tail = f" {hint}" if hint else ""

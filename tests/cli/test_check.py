@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from genbayes.cli._app import app
-from genbayes.cli._check import cost_table, measure
+from genbayes.cli._check import cost_table, measure, timed
 from genbayes.cli._commands_draw import SamplerName
 from genbayes.cli._main import _paragraph
 from genbayes.cli._target_file import load_target
@@ -62,6 +64,18 @@ class TestCheck:
             4 * 1500 * 10 * costs["seconds_per_gradient"]
         )
         assert costs["sampler"] == "FrozenNUTS"
+
+    def test_compiling_is_not_counted(self):
+        calls = []
+
+        def slow_at_first(target, u):
+            calls.append(u)
+            time.sleep(0.3 if len(calls) == 1 else 0.001)
+            return u
+
+        target = SimpleNamespace(traceable=False)
+        seconds, result = timed(slow_at_first, target, 7.0)
+        assert (0.001 <= seconds < 0.1, result) == (True, 7.0)
 
     def test_a_fault_is_an_exit_status(self, here, capsys):
         fault = "import numpy as np\nimport numpyro.distributions as dist\nimport genbayes as gb\n"

@@ -40,6 +40,13 @@ def test_a_run_is_kept_and_told_about(here, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_the_model_of_a_folder_gives_the_run_its_name(here):
+    (here / "queue").mkdir()
+    (here / "model.py").rename(here / "queue/model.py")
+    assert call("run", "queue/model.py", *SMALL) == 0
+    assert gb.load("runs/queue").status.ok
+
+
 def test_it_is_the_run_that_python_gives(here):
     from tests.samplers.table import small_target
 

@@ -194,13 +194,24 @@ def vector_of(n: int):
             r"KeyError: 'mu'.*names \['mean', 'scale'\]",
         ),
         (lambda theta, z: theta[0] + z, ValueError, "KeyError: 0.*theta a mapping"),
+        (
+            lambda theta, z: theta["mean"] + theta["scale"] * np.sort(z),
+            ValueError,
+            "TracerArrayConversionError, as JAX compiles it.*jax.numpy for numpy.*to BlackBox",
+        ),
+        (
+            lambda theta, z: theta["mean"] if theta["scale"] > 1 else z,
+            ValueError,
+            "TracerBoolConversionError.*jnp.where for if",
+        ),
         (lambda theta: theta["mean"], ValueError, r"TypeError.*called as fn\(theta, noise\)"),
         (lambda theta, z: theta["mean"] + z, ValueError, r"never reads the parameters \['scale'\]"),
         (lambda theta, z: z, ValueError, r"never reads the parameters \['mean', 'scale'\]"),
     ],
     ids=[
         "a data set a draw", "extra axis", "other length", "integers", "booleans", "tuple", "dict",
-        "unknown name", "index", "one argument", "one name unread", "no name read",
+        "unknown name", "index", "numpy", "branch", "one argument", "one name unread",
+        "no name read",
     ],
 )  # fmt: skip
 def test_simulators_that_do_not_fit_are_refused(fn, error, match):

@@ -58,7 +58,7 @@ def short_chunks(monkeypatch):
         ({"start": {}}, ValueError, r"each of the parameters \['mean'\], got \[\]"),
         ({"start": {"mean": [1.0, 2.0]}}, ValueError, r"shape \(\), got a value of shape \(2,\)"),
         ({"start": {"mean": float("nan")}}, ValueError, "'mean' = nan lies outside the support"),
-        ({"sampler": "adsgld"}, TypeError, "must be a sampler such as PseudoMarginal.*got str"),
+        ({"sampler": "adsgld"}, TypeError, "must be a sampler such as FrozenNUTS.*got str"),
         ({"target": lambda u: u}, TypeError, "target must be a ScorePosterior, got function"),
     ],
 )

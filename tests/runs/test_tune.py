@@ -13,10 +13,12 @@ class Asked(eqx.Module):
     """A tuner that remembers what it was asked."""
 
     calls: list
+    arms: tuple = ()
 
     def tune(self, key, target, sampler, setting, u):
         self.calls.append((setting, np.asarray(u).tolist(), type(sampler).__name__))
-        return Tuned(0.25, "Step size 0.25, as always.", {"tuner": "Asked"}, 70, 3.0)
+        evidence = {"tuner": "Asked"} | ({"arms": self.arms} if self.arms else {})
+        return Tuned(0.25, "Step size 0.25, as always.", evidence, 70, 3.0)
 
 
 START = {"a": 0.5, "b": -1.0}
@@ -57,6 +59,13 @@ def test_a_stored_run_is_not_tuned_again(tmp_path):
     run = gb.resume(tmp_path / "run", prior_target(), num_samples=30, progress=False)
     np.testing.assert_array_equal(run.unconstrained, whole.unconstrained)
     assert len(tuner.calls) == 1
+
+
+def test_an_arm_that_diverged_can_be_stored(tmp_path):
+    tuner = Asked([], ({"step size": 9.0, "KSD": np.inf}, {"step size": 0.25, "KSD": 0.5}))
+    drawn(gb.SGLD(step_size=tuner), num_samples=10, store=tmp_path / "run")
+    arms = gb.load(tmp_path / "run").provenance["tuning"]["step_size"]["arms"]
+    assert arms == [{"step size": 9.0, "KSD": None}, {"step size": 0.25, "KSD": 0.5}]
 
 
 def test_one_setting_at_a_time():

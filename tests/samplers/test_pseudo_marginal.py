@@ -224,6 +224,12 @@ class TestDiagnosis:
         assert "groups=num_simulations" in finding
         assert finding in str(run.summary())
 
+    @pytest.mark.parametrize(("groups", "told"), [(None, True), (8, False)])
+    def test_what_is_done_already_is_not_advised(self, groups, told):
+        stuck = {"accepted": np.zeros((1, 200))}
+        (finding,) = gb.PseudoMarginal(0.8, groups=groups).findings(stuck, np.zeros((1, 200, 1)))
+        assert ("correlated noise" in finding) is told
+
     def test_a_chain_that_moves_is_not(self, correlated_ten):
         assert correlated_ten.status.findings == ()
 

@@ -406,6 +406,11 @@ PROBLEM = location_problem()
         ({"batch_size": 2.0}, TypeError, "batch_size must be a whole number"),
         ({"gradient": "sideways"}, ValueError, "gradient must be one of 'auto', 'forward'"),
         ({"problem": "problem"}, TypeError, "problem must be a genbayes.Problem, got str"),
+        (
+            {"score": PlainEnergy},
+            TypeError,
+            r"got the class PlainEnergy itself: write PlainEnergy\(",
+        ),
         ({"score": "energy"}, TypeError, "must be a scoring rule such as EnergyScore.*got str"),
         (
             {"problem": gb.Problem(PROBLEM.prior, None, OBSERVATIONS)},

@@ -108,7 +108,10 @@ def run(
     dask: Dask = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="A new folder for the run; absent, runs/FILE.", show_default=False),
+        typer.Option(
+            help="A new folder for the run; absent, runs/FILE, or runs/DIR for DIR/model.py.",
+            show_default=False,
+        ),
     ] = None,
     max_seconds: MaxSeconds = None,
     max_simulations: MaxSimulations = None,

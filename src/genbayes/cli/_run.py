@@ -46,7 +46,9 @@ def run_file(file: str, request: Request, *, quiet: bool, as_json: bool) -> int:
         set_precision(request.precision)
     sampler = make_sampler(request.sampler, request.settings, tune=request.tune)
     loaded = load_target(file)
-    out = request.out if request.out is not None else free_folder(Path("runs") / loaded.file.stem)
+    out = request.out
+    if out is None:
+        out = free_folder(Path("runs") / _name(loaded.file))
     usual = OF_POPULATIONS if isinstance(sampler, AbstractABC) else OF_CHAINS
     given = {name: value for name, value in request.options.items() if value is not None}
     with on_dask(loaded.target, request.dask) as target:
@@ -55,6 +57,12 @@ def run_file(file: str, request: Request, *, quiet: bool, as_json: bool) -> int:
             **usual | given,
         )  # fmt: skip
     return tell(run, quiet=quiet, as_json=as_json)
+
+
+def _name(file: Path) -> str:
+    """What a run of a file is called: `model.py` in a folder, as `new` writes it, by the folder."""
+    elsewhere = file.name == "model.py" and file.parent != Path.cwd()
+    return file.parent.name if elsewhere else file.stem
 
 
 def free_folder(wanted: Path) -> Path:

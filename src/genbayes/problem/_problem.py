@@ -199,6 +199,12 @@ def _probe_black_box(
 def _explained(prior: Prior, draw: Callable[[], Any]) -> Any:
     try:
         value = draw()
+    except jax.errors.JAXTypeError as error:  # a value was asked for that is not known yet
+        what = f"{type(error).__name__}, as JAX compiles it"
+        raise ValueError(
+            f"{_explanation(prior, what)} Write jax.numpy for numpy, and jnp.where for if; or give "
+            f"the function as it is to BlackBox, which has no gradients. JAX says: {error}"
+        ) from error
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError(_explanation(prior, f"{type(error).__name__}: {error}")) from error
     if not hasattr(value, "shape"):

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._checks import kind
 from ..samplers import AbstractSampler, AbstractStochasticGradient
 from ..targets import ScorePosterior
 from ._plan import Plan
@@ -21,9 +22,7 @@ def check_pair(target: Any, sampler: Any) -> None:
     """Refuse what is no target, no sampler, or a pair that does not fit."""
     check_target(target)
     if not isinstance(sampler, AbstractSampler):
-        raise TypeError(
-            f"sampler must be a sampler such as PseudoMarginal(0.5), got {type(sampler).__name__}."
-        )
+        raise TypeError(f"sampler must be a sampler such as FrozenNUTS(), got {kind(sampler)}.")
     sampler.check(target)
 
 

@@ -1,5 +1,6 @@
 """Settings that are found before a run: a tuner in a sampler's field is asked for a number."""
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -44,6 +45,15 @@ def with_setting(sampler: AbstractSampler, name: str, value: float) -> AbstractS
 def evidence(found: dict[str, Tuned]) -> dict[str, Any]:
     """What was found, as plain data for provenance."""
     return {
-        name: {"value": t.value, "seconds": round(t.seconds, 3)} | dict(t.evidence)
+        name: {"value": t.value, "seconds": round(t.seconds, 3)} | _storable(dict(t.evidence))
         for name, t in found.items()
     }
+
+
+def _storable(value: Any) -> Any:
+    """The same with None for numbers that are not finite, such as the score of what diverged."""
+    if isinstance(value, dict):
+        return {name: _storable(x) for name, x in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_storable(x) for x in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

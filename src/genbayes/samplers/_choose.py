@@ -44,9 +44,10 @@ def choose_sampler(target: ScorePosterior) -> tuple[AbstractSampler, str]:
     if target.size > MANY_PARAMETERS:
         return PSGLD(1e-4), (
             f"PSGLD, because there are many parameters ({target.size}); its step size, 1e-4, is a "
-            "guess to be tuned"
+            "guess to be tuned: PSGLD(tuning.Bandit()), or --sampler psgld --tune"
         )
     return AdSGLD(0.02), (
         "AdSGLD, because the simulator's noise has many dimensions or no known distribution; its "
-        "step size, 0.02, is a guess to be tuned"
+        "step size, 0.02, is a guess to be tuned: AdSGLD(tuning.Bandit()), or --sampler adsgld "
+        "--tune"
     )

@@ -124,11 +124,12 @@ class PseudoMarginal(AbstractSampler):
         length = accepted.shape[1]
         if length < 100 or (rate >= 0.01 and stay <= 0.05 * length):
             return []
+        correlated = "" if self.groups else "correlated noise (groups=num_simulations), "
         return [
             f"The chain is sticky: {rate:.2%} of the proposals were accepted, and the longest stay "
             f"was {stay} of {length} draws. More simulations per estimate (num_simulations), "
-            "correlated noise (groups=num_simulations), a smaller proposal_scale or, for a "
-            "simulator with gradients, FrozenNUTS() or AdSGLD(...) help."
+            f"{correlated}a smaller proposal_scale or, for a simulator with gradients, "
+            "FrozenNUTS() or AdSGLD(...) help."
         ]
 
 

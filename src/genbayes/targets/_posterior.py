@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._checks import check_choice, check_count, check_nonnegative
+from .._checks import check_choice, check_count, check_nonnegative, kind
 from .._types import Array, Key, Noise, Scalar, Theta, Unconstrained
 from ..problem import Prior, Problem
 from ..scores import AbstractScore, Prepared
@@ -201,9 +201,7 @@ def _check(
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a genbayes.Problem, got {type(problem).__name__}.")
     if not isinstance(score, AbstractScore):
-        raise TypeError(
-            f"score must be a scoring rule such as EnergyScore(), got {type(score).__name__}."
-        )
+        raise TypeError(f"score must be a scoring rule such as EnergyScore(), got {kind(score)}.")
     check_nonnegative("weight", weight, "It multiplies the sum of the scores; 0 leaves the prior.")
     check_count(
         "num_simulations", num_simulations, max(2, score.min_simulations),
