@@ -258,7 +258,8 @@ REMARKS = [
     "In the published code all draws and data sets have the same simulation noise; its sd, at one "
     "parameter, is part of the error of the differences.",
     "Which data set the published marginals are of is not said, so they are shown and not "
-    "compared.",
+    "compared. On the published data none of the five gives those of adSGLD; the second one comes "
+    "nearest.",
     f"Reference: NUTS with ordinary draws frozen, m = {REFERENCE_SIMULATIONS:,}. The noise has "
     "1600 dimensions, too many for Sobol points to help, so the error of a freeze matters: the "
     "spread of its chains is in its errors.",
