@@ -46,6 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[name.upper()] = str(value)  # for processes that tests start
 
 
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the garbage collector need not go through it each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _memory() -> Iterator[None]:
     """Forget compiled programs between files once there are too many: hundreds hold gigabytes."""

@@ -28,6 +28,15 @@ every_sampler = pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] if row.slow else []) for n, row in SAMPLERS.items()],
 )
+# for laws of the loop that need programs of their own: siblings of others only in the slow tier
+SIBLINGS = ("pseudo-marginal", "euler")
+every_kind = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.slow] if row.slow or n in SIBLINGS else [])
+        for n, row in SAMPLERS.items()
+    ],
+)
 ROWS = SAMPLERS | POPULATIONS
 every_shape = pytest.mark.parametrize("name", ROWS)
 
@@ -137,7 +146,7 @@ def test_one_compilation_serves_every_setting_weight_seed_and_chunk(
     assert TRACES[0] == before + 2 * of_checks
 
 
-@every_sampler
+@every_kind
 def test_sequential_chains_and_more_chains_draw_the_same(name, uninterrupted):
     run = draw(name, chain_method="sequential", num_chains=3)
     assert_same_chains(run.unconstrained[:2], uninterrupted.unconstrained)
@@ -178,7 +187,7 @@ def test_a_longer_run_begins_with_the_shorter_one(name, uninterrupted):
     np.testing.assert_array_equal(longer.unconstrained[:, :60], uninterrupted.unconstrained)
 
 
-@every_sampler
+@every_kind
 def test_thinning_is_subsampling(name, uninterrupted):
     thinned = draw(name, num_samples=20, thinning=3)
     assert_same_chains(thinned.unconstrained, uninterrupted.unconstrained[:, 2::3])

@@ -53,10 +53,9 @@ def draw(target: gb.ScorePosterior, sampler, num_samples: int, **options) -> gb.
 @pytest.mark.parametrize(
     ("row", "score", "problem"),
     [
+        # few of the combinations; the slow tier has all
         ("pseudo-marginal", "energy", "location"),
-        ("correlated", "energy", "location"),
         ("adaptive", "energy", "location"),
-        ("badodab", "energy", "location"),
         ("euler", "energy", "location"),
         ("correlated", "kernel", "location"),
         ("badodab", "kernel", "location"),
