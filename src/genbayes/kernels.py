@@ -7,11 +7,13 @@ $\nabla_x k(x, y) = 2\,k'(s)\,(x - y)$, which is zero, not undefined, where the 
 
 from abc import abstractmethod
 from collections.abc import Callable
+from math import log
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ._checks import check_positive
 from ._types import Array, Float, Scalar
@@ -94,7 +96,7 @@ class Gaussian(AbstractRadialKernel):
     def radial(self, squared: Squared) -> tuple[Squared, Squared]:
         r"""Value $k(s)$ and slope $2\,k'(s)$ at squared distances of any shape."""
         precision = _precision(self.bandwidth, squared)
-        value = jnp.exp(-0.5 * precision * squared)
+        value = _exp_minus(0.5 * precision * squared)
         return value, -precision * value
 
     def value_over_slope(self, dtype: Any) -> Scalar:
@@ -126,7 +128,7 @@ class Laplace(AbstractRadialKernel):
         r"""Value $k(s)$ and slope $2\,k'(s)$ at squared distances of any shape."""
         bandwidth = jnp.asarray(self.bandwidth, squared.dtype)
         distance, inverse = safe_root(squared)
-        value = jnp.exp(-distance / bandwidth)
+        value = _exp_minus(distance / bandwidth)
         return value, -value * inverse / bandwidth
 
 
@@ -212,7 +214,7 @@ class Matern32(AbstractRadialKernel):
         r"""Value $k(s)$ and slope $2\,k'(s)$ at squared distances of any shape."""
         precision = _precision(self.bandwidth, squared)
         scaled = safe_root(3 * precision * squared)[0]
-        decay = jnp.exp(-scaled)
+        decay = _exp_minus(scaled)
         return (1 + scaled) * decay, -3 * precision * decay
 
 
@@ -240,7 +242,7 @@ class Matern52(AbstractRadialKernel):
         precision = _precision(self.bandwidth, squared)
         scaled_squared = 5 * precision * squared
         scaled = safe_root(scaled_squared)[0]
-        decay = jnp.exp(-scaled)
+        decay = _exp_minus(scaled)
         value = (1 + scaled + scaled_squared / 3) * decay
         return value, -5 / 3 * precision * (1 + scaled) * decay
 
@@ -366,3 +368,29 @@ def radial_of(function: eqx.Module) -> Callable[[Squared], tuple[Squared, Square
 
 def _precision(bandwidth: float | Scalar, squared: Squared) -> Scalar:
     return 1 / jnp.square(jnp.asarray(bandwidth, squared.dtype))
+
+
+# of least relative error, 9e-8, to the powers of 2 from -1/2 to 1/2; highest power first
+_POWER_OF_TWO = (1.32647273e-3, 9.67151299e-3, 5.55073358e-2, 2.40222424e-1, 6.93147004e-1, 1.0)
+
+
+@jax.custom_jvp
+def _exp_minus(exponent: Squared) -> Squared:
+    """$e^{-t}$ for $t$ of 0 or more; XLA's own takes twice as long in the loops over pairs."""
+    if exponent.dtype != jnp.float32:
+        return jnp.exp(-exponent)
+    halvings = jnp.minimum(exponent * np.float32(1 / log(2)), np.float32(126))
+    whole = jnp.round(halvings)
+    power = jnp.full_like(exponent, _POWER_OF_TWO[0])
+    for coefficient in _POWER_OF_TWO[1:]:
+        power = power * (whole - halvings) + np.float32(coefficient)
+    # Added to this, a whole number comes to stand in the last bits; moved to the exponent's place
+    # it is a power of two.
+    bits = jax.lax.bitcast_convert_type(np.float32(1.5 * 2**23 + 127) - whole, jnp.int32)
+    return power * jax.lax.bitcast_convert_type(bits << 23, jnp.float32)
+
+
+@_exp_minus.defjvp
+def _(primals: tuple[Squared], tangents: tuple[Squared]) -> tuple[Squared, Squared]:
+    value = _exp_minus(*primals)
+    return value, -value * tangents[0]

@@ -22,10 +22,12 @@ from genbayes.scores import (
     SyntheticLikelihood,
     VariogramScore,
     _pairs,
+    _sorted,
     energy_distance,
     mmd,
 )
-from genbayes.scores._sorted import absolute_within
+from genbayes.scores._density import log_quantile, tail_over_bell
+from genbayes.scores._sorted import absolute_within, balance
 
 FORMULAS = {
     "gaussian": lambda r: np.exp(-(r**2) / (2 * 1.5**2)),
@@ -109,6 +111,21 @@ def test_a_kernel_of_two_points(name, double):
     np.testing.assert_allclose(values, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["gaussian", "laplace"])
+def test_the_exponential_of_single_precision(name):
+    """Its error is that of the exponent, and its slope its own."""
+    exponent = np.append(np.linspace(0, 80, 4001), [np.nan])
+    r = np.float32((2 * exponent) ** 0.5 if name == "gaussian" else exponent)
+    exponent = np.float64(r) ** 2 / 2 if name == "gaussian" else np.float64(r)
+    kernel = kernels.Gaussian(1.0) if name == "gaussian" else kernels.Laplace(1.0)
+    value, slope = kernel.radial(jnp.asarray(r) ** 2)
+    assert value[0] == 1
+    assert np.all(np.abs(value / np.exp(-exponent) - 1)[:-1] < 2**-23 * (2 + exponent[:-1]))
+    assert np.isnan(value[-1])
+    grad = jax.vmap(jax.grad(lambda s: kernel.radial(s)[0]))(jnp.asarray(r[1:-1]) ** 2)
+    np.testing.assert_allclose(2 * grad, slope[1:-1], rtol=1e-5)
+
+
 @pytest.mark.parametrize(("m", "n", "d"), [(23, 4, 3), (11, 31, 2), (9, 9, 70), (40, 1, 1)])
 @pytest.mark.parametrize("name", ["energy", "gaussian", "custom"])
 def test_many_tiles_give_what_one_gives(name, m, n, d, small_tiles):
@@ -160,6 +177,15 @@ def test_draws_on_the_line_may_be_equal(ties, double):
     value, gradient = jax.jit(jax.vmap(jax.value_and_grad(absolute_within)))(jnp.asarray(x))
     np.testing.assert_allclose(value, np.abs(x[:, :, None] - x[:, None, :]).sum((1, 2)))
     np.testing.assert_array_equal(gradient, 2 * signs)
+
+
+@pytest.mark.parametrize("by_sorting", [False, True])
+def test_the_draws_below_less_those_above(by_sorting, precision, monkeypatch):
+    monkeypatch.setattr(_sorted, "_ALL_PAIRS", 0 if by_sorting else 99)
+    x = np.random.default_rng(0).normal(size=60)
+    x[:30] = np.round(x[:30])  # some are equal, others not
+    x = x.astype(f"float{precision}")
+    np.testing.assert_array_equal(balance(jnp.asarray(x)), np.sign(x[:, None] - x).sum(1))
 
 
 def test_gradients_at_the_observations_on_the_line(double):
@@ -339,11 +365,29 @@ def semiparametric(x, y):
         cdf = [kde.integrate_box_1d(-np.inf, value) for value in y[:, k]]
         eta[:, k] = stats.norm.ppf(cdf)
     scores = stats.norm.ppf(stats.rankdata(x, axis=0) / (m + 1))
-    correlation = scores.T @ scores / np.sum(scores[:, 0] ** 2)
+    scores /= np.linalg.norm(scores, axis=0)
+    correlation = scores.T @ scores
     inverse = np.linalg.inv(correlation) - np.eye(d)
     copula = np.linalg.slogdet(correlation)[1] / 2
     copula = copula + np.einsum("ij,jk,ik->i", eta, inverse, eta) / 2
     return copula, copula - log_density
+
+
+def test_equal_draws_share_their_mean_rank(double):
+    x, y = data(40, 3, 2)
+    x[:30] = np.round(x[:30], 1)
+    x[5] = x[6]
+    np.testing.assert_allclose(GaussianCopulaScore()(x, y), semiparametric(x, y)[0], rtol=1e-8)
+
+
+def test_tails_and_quantiles_of_a_normal(precision):
+    """Far beyond where the probability itself is 0."""
+    exact = 5 * 2.0 ** (-23 if precision == 32 else -51)
+    eta = np.append(np.linspace(0, 12, 200), np.geomspace(12, 1e4, 50))
+    tail = 0.5 * special.erfcx(eta / 2**0.5)
+    np.testing.assert_allclose(tail_over_bell(jnp.asarray(eta)), tail, rtol=exact)
+    found = log_quantile(jnp.asarray(special.log_ndtr(-eta)))
+    np.testing.assert_allclose(found, -eta, rtol=exact, atol=exact)
 
 
 def test_semiparametric_by_scipy(double):

@@ -11,6 +11,7 @@ from .._types import Array, Float, Observations, Scalar, Simulations, Theta
 from ._base import AbstractSummedScore
 from ._density import margins
 from ._moments import check_enough, quadratic_form
+from ._sorted import balance
 
 
 class GaussianCopulaScore(AbstractSummedScore):
@@ -61,8 +62,8 @@ class SemiparametricSyntheticLikelihood(AbstractSummedScore):
 
     Bandwidths are Silverman's factor $(3m/4)^{-1/5}$ times the standard deviation with divisor
     $m - 1$; $\hat F_k$ is the exact integral of $\hat f_k$; nothing is clipped, and tails are
-    computed on the log scale. Proper, not strictly. Gradients reach the draws through the margins;
-    ranks are locally constant.
+    computed on the log scale. Draws that are equal share their mean rank. Proper, not strictly.
+    Gradients reach the draws through the margins; ranks are locally constant.
 
     **Arguments:** none; it needs more simulations than dimensions.
 
@@ -85,21 +86,21 @@ class SemiparametricSyntheticLikelihood(AbstractSummedScore):
         del theta
         check_enough("SemiparametricSyntheticLikelihood", simulations, simulations.shape[1])
         log_density, normal = margins(simulations, observations)
-        return copula_score(rank_correlation(simulations), normal) - jnp.sum(log_density, axis=0)
+        margin = -jnp.sum(log_density, axis=0)
+        if simulations.shape[1] == 1:  # nothing to depend on
+            return margin
+        return margin + copula_score(rank_correlation(simulations), normal)
 
 
 def rank_correlation(simulations: Simulations) -> Float[Array, "d d"]:
     r"""Correlation of the normal scores $\Phi^{-1}(r / (m + 1))$ of the ranks."""
     m = simulations.shape[0]
-    scores = ndtri(np.arange(1, m + 1) / (m + 1))
-    scores = jnp.asarray(scores / np.linalg.norm(scores), simulations.dtype)
-
-    def column(x: Float[Array, " m"]) -> Float[Array, " m"]:
-        order = jnp.argsort(jax.lax.stop_gradient(x))
-        return jnp.zeros_like(x).at[order].set(scores, unique_indices=True)
-
-    ranked = jax.vmap(column, 1, 1)(simulations)
-    return jnp.matmul(ranked.T, ranked, precision=jax.lax.Precision.HIGHEST)
+    # at every half of a rank, for draws that are equal
+    scores = jnp.asarray(ndtri(np.linspace(1, m, 2 * m - 1) / (m + 1)), simulations.dtype)
+    fixed = jax.lax.stop_gradient(simulations)
+    ranked = jax.vmap(lambda x: scores[balance(x) + (m - 1)], 1)(fixed)
+    ranked = ranked / jnp.sqrt(jnp.sum(ranked**2, axis=1, keepdims=True))
+    return jnp.matmul(ranked, ranked.T, precision=jax.lax.Precision.HIGHEST)
 
 
 def copula_score(

@@ -16,7 +16,7 @@ from .._checks import is_concrete
 from .._types import Array, Float, Int, Scalar
 from ._pairs import bulk_centre
 
-_ALL_PAIRS = 1024  # below this the matrix of signs beats XLA's sort on a CPU (measured)
+_ALL_PAIRS = 1024  # below this comparing all beats XLA's sort on a CPU (measured)
 
 
 class SortedSample(eqx.Module):
@@ -90,18 +90,25 @@ def _(primals: Any, tangents: Any) -> tuple[Scalar, Scalar]:
 @jax.jit
 def _absolute_within(x: Float[Array, " m"]) -> tuple[Scalar, Array]:
     r"""With $b_j$ the draws below $x_j$ less those above, the sum is $2 \sum_j x_j b_j$."""
-    m = x.shape[0]
     centred = jax.lax.optimization_barrier(x - bulk_centre(x[:, None])[0])
-    if m <= _ALL_PAIRS:
-        balance = _balance(centred).astype(x.dtype)
-    else:
-        order = jnp.argsort(centred)
-        ranked = (2 * jnp.arange(m) - (m - 1)).astype(x.dtype)
-        balance = jnp.zeros_like(x).at[order].set(ranked, unique_indices=True)
-    return 2 * jnp.sum(centred * balance), 2 * balance
+    found = balance(centred).astype(x.dtype)
+    return 2 * jnp.sum(centred * found), 2 * found
 
 
-def _balance(x: Float[Array, " m"]) -> Int[Array, " m"]:
+def balance(x: Float[Array, " m"]) -> Int[Array, " m"]:
+    """The draws below each draw less those above."""
+    if x.shape[0] <= _ALL_PAIRS:
+        return _compared(x)
+    # As whole numbers in the same order, which XLA sorts five times as fast: sign and magnitude.
+    bits = jnp.int64 if x.dtype == jnp.float64 else jnp.int32
+    key = jax.lax.bitcast_convert_type(x.astype(jnp.promote_types(x.dtype, jnp.float32)), bits)
+    key = jnp.where(key < 0, -(key & jnp.iinfo(bits).max), key)
+    ordered = jnp.sort(key)
+    below, beside = (jnp.searchsorted(ordered, key, side=side) for side in ("left", "right"))
+    return below + beside - x.shape[0]
+
+
+def _compared(x: Float[Array, " m"]) -> Int[Array, " m"]:
     """The draws below each draw less those above, by comparing all.
 
     A row at a time: as one product with the matrix of signs, XLA takes two hundred times as long

@@ -56,8 +56,8 @@ def tile_sum(
     value, slope = (jnp.where(kept, part, jnp.zeros_like(part)) for part in radial(squared))
     if not gradient:
         return TileSum(_total(value, columns, rows), None, None)
-    weight_columns, grad_columns = _pull(columns, rows, slope, "cdk,ckj->cdj")
-    _, grad_rows = _pull(rows, columns, slope, "cdj,ckj->cdk")  # no transposition: it would be made
+    weight_columns, grad_columns = _pull(columns, rows, slope, 1)
+    _, grad_rows = _pull(rows, columns, slope, 2)
     if isinstance(function, Gaussian):
         over_slope = function.value_over_slope(value.dtype)
         total = over_slope * jnp.sum(weight_columns * columns.weights)
@@ -74,12 +74,16 @@ def _total(value: Float[Array, "C K J"], columns: Points, rows: Points) -> Scala
 
 
 def _pull(
-    at: Points, others: Points, slope: Float[Array, "C K J"], product: str
+    at: Points, others: Points, slope: Float[Array, "C K J"], axis: int
 ) -> tuple[Float[Array, "C J"], Float[Array, "C d J"]]:
-    r"""$\sum_k b_k w_{kj}$ and $\sum_k b_k w_{kj} (x_j - z_k)$ from one matrix product."""
+    r"""$\sum_k b_k w_{kj}$ and $\sum_k b_k w_{kj} (x_j - z_k)$ from one matrix product.
+
+    Along an axis of the slopes as they are: transposed, they would first be copied.
+    """
     weights = others.weights[:, None]
     weighted = jnp.concatenate([weights, others.coordinates * weights], axis=1)
-    sums = jnp.einsum(product, weighted, slope, precision=jax.lax.Precision.HIGHEST)
+    dimensions = (((2,), (axis,)), ((0,), (0,)))
+    sums = jax.lax.dot_general(weighted, slope, dimensions, precision=jax.lax.Precision.HIGHEST)
     return sums[:, 0], at.coordinates * sums[:, :1] - sums[:, 1:]
 
 
