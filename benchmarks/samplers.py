@@ -225,11 +225,11 @@ class Case:
         run, cost = draw(short, target, self.truth, seed=1 + sum(map(ord, job.key)))
         uni = self.model == "univariate"
         if job.label == "reference":
-            keep, most = (600, 16384) if uni else (60, 16384)
+            keep, most = (600, 16384) if uni else (40, 16384)
             self.known["reference"] = reference(run, keep // self.shrink, most)
         self.known["cells"][job.key] = row = summary(job, run, cost)
         if isinstance(job.sampler, gb.FrozenNUTS) and job.label != "reference":
-            points = Reweighted(run, target, (400 if uni else 100) // self.shrink)
+            points = Reweighted(run, target, (400 if uni else 60) // self.shrink)
             row |= points.ratios(points.log_weights(self.known["reference"]["m"]))
         print(f"{self.model} {self.n} {job.key}: {row['rate']:.3g} ESS/s", file=sys.stderr)
 

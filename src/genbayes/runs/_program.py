@@ -89,6 +89,13 @@ def _advance_all(
     thinning: int,
     gradients: bool,
 ) -> tuple[PyTree, PyTree]:
+    if keys.shape[0] == 1:  # unbatched, where a condition runs one of its branches and not both
+        take = lambda x: x[0] if eqx.is_array(x) else x  # noqa: E731
+        walker, state = jax.tree.map(take, (walker, state))
+        found = _advance_one(
+            walker, state, keys[0], target, first, count, capacity, thinning, gradients
+        )
+        return jax.tree.map(lambda x: x[None] if eqx.is_array(x) else x, found)
     along = eqx.filter_vmap(
         _advance_one, in_axes=(eqx.if_array(0), eqx.if_array(0), 0, *[None] * 6)
     )
