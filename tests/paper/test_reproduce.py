@@ -112,7 +112,7 @@ def test_kept_results_of_a_scale_are_apart(tmp_path):
 
 def made_outcome(name: str, **changed) -> Outcome:
     number = Number("a rate", 0.1, 0.104, 0.001, 2.5, "agrees", False)
-    settings = {"published": True, "failures": 0, "seconds": 1.0, "work_seconds": 2.0}
+    settings = {"published": True, "failures": 0, "seconds": 1.0, "work_seconds": 120.0}
     settings |= {"title": name.title(), "scale": "smoke", "page": f"{name}.html"}
     return Outcome(name=name, **settings | {"numbers": [number]} | changed)
 
@@ -125,9 +125,14 @@ def test_outcomes_are_kept_and_told_together(tmp_path):
     (tmp_path / "robust_normal" / "smoke.json").write_text("{}")
     assert read_outcome("robust_normal", "smoke", tmp_path) is None
     bound = Number("another", 0.001, 0.0, 0.1, 0.0, "agrees", True)
-    text = write_numbers([made_outcome("x", numbers=[*outcome.numbers, bound])], tmp_path)
-    assert "| a rate | 0.1 | 0.104 | 0.001 | 2.5 | agrees |" in text.read_text()
-    assert "| another | < 0.001 | 0 |" in text.read_text()
+    far = Number("third", 0.1, 0.2, 0.01, 7.0, "differs", False, "a slip of the pen")
+    found = [made_outcome("x", numbers=[*outcome.numbers, bound, far]), made_outcome("y")]
+    text = write_numbers(found, tmp_path).read_text()
+    assert "| a rate | 0.1 | 0.104 | 0.001 | 2.5 | agrees |" in text
+    assert "| another | < 0.001 | 0 |" in text
+    assert "| 7 | differs: a slip of the pen |" in text
+    assert "| `x` | 2 | 1 | 0 | 2.0 |" in text
+    assert "| all | 3 | 1 | 0 | 4.0 |" in text
 
 
 def job(name: str, load: float, programs: str = "") -> Job:
