@@ -6,7 +6,7 @@ import pytest
 from tests.cli.conftest import call, words
 
 from genbayes.cli import _reproduce
-from genbayes.paper import Reproduction
+from genbayes.paper import NUMBERS, Reproduction
 
 
 @pytest.fixture
@@ -39,6 +39,12 @@ def test_without_names_all_are_meant(asked, capsys):
     assert asked["names"] == "all"
     assert asked["scale"] == "smoke"
     assert capsys.readouterr().out == ""
+
+
+def test_the_table_of_numbers_goes_where_it_is_wanted(asked, tmp_path):
+    (tmp_path / NUMBERS).write_text("all of them")
+    assert call("reproduce", "--quiet", "--numbers", tmp_path / "page.md") == 0
+    assert (tmp_path / "page.md").read_text() == "all of them"
 
 
 def test_failed_cells_show_in_the_exit_status(asked, monkeypatch):

@@ -50,6 +50,14 @@ def reproduce(
             help="Work on a cluster, tcp://HOST:8786 or local:2; its workers must see --out.",
         ),
     ] = None,
+    numbers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.md",
+            show_default=False,
+            help="Also put the table of all numbers there, for a documentation.",
+        ),
+    ] = None,
     precision: Annotated[
         Precision, typer.Option(help="Bits of a floating-point number.")
     ] = Precision.SINGLE,
@@ -58,5 +66,5 @@ def reproduce(
     """Compute the experiments of the paper, and lay them beside the published numbers."""
     from ._reproduce import Request, reproduce_all
 
-    request = Request(scale.value, out, observations, jobs, dask, int(precision))
+    request = Request(scale.value, out, observations, jobs, dask, int(precision), numbers)
     raise typer.Exit(reproduce_all(names or ["all"], request, quiet=quiet))

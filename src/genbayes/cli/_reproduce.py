@@ -1,13 +1,14 @@
 """What `genbayes reproduce` does."""
 
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ..paper import reproduce
+from ..paper import NUMBERS, reproduce
 from ._dask import dask_client
 from ._errors import BAD_END, DONE
 from ._precision import set_precision
@@ -22,6 +23,7 @@ class Request(NamedTuple):
     jobs: int | None
     dask: str | None
     precision: int
+    numbers: Path | None
 
 
 def reproduce_all(names: Sequence[str], request: Request, *, quiet: bool) -> int:
@@ -33,6 +35,8 @@ def reproduce_all(names: Sequence[str], request: Request, *, quiet: bool) -> int
             chosen, out=request.out, scale=request.scale, observations=request.observations,
             jobs=request.jobs or os.cpu_count() or 1, executor=executor, progress=not quiet,
         )  # fmt: skip
+    if request.numbers is not None:
+        shutil.copyfile(done.index.with_name(NUMBERS), request.numbers)
     if not quiet:
         print(done.table())
         print(f"The pages: {done.index.resolve().as_uri()}")

@@ -43,7 +43,6 @@ def digest(run: Run) -> Result:
         "trace": np.array(jackknife(trace_of_covariance, theta, blocks)),
         "mean": _each(np.mean, theta, blocks),
         "sd": _each(partial(np.std, ddof=1), theta, blocks),
-        "seconds": np.array(run.cost.seconds),
         "simulations": np.array(run.cost.simulator_calls),
     }
     if "accepted" in run.info:

@@ -31,6 +31,7 @@ from ._published_sampler import DriftingPseudoMarginal
 N = (1, 10, 20, 50, 70, 100, 200, 400)
 NUM_SIMULATIONS = 500
 WARMUP, KEPT = 10_000, 100_000
+LOADS = {"published": 40.0, "race": 15.0, "answers": 60.0}
 CALM = 0.3  # our step size, in units of the posterior's narrowest direction
 
 
@@ -69,6 +70,7 @@ class Study:
     data: str
     methods: Mapping[str, Method]
     reference_simulations: Mapping[str, int]
+    relative_load: Mapping[str, float]
     truth: Mapping[str, float] | None
     likelihood: Likelihood | None = None
 
@@ -85,6 +87,7 @@ def cells(study: Study, scale: Scale, data: Data) -> list[Cell]:
     for name, method in _methods(study, scale).items():
         for n in _chosen(scale):
             target = study.target(method.score, method.weight, y[:n])
+            programs = f"{y.shape[1]} dimensions, {name}, n = {n}"
             m = study.reference_simulations[name]
             kept, warmup = scale.steps(KEPT), scale.steps(WARMUP)
             work = {
@@ -92,8 +95,10 @@ def cells(study: Study, scale: Scale, data: Data) -> list[Cell]:
                 "race": partial(race, target, scale),
                 "answers": partial(_answers, target, m, scale),
             }
-            loads = {"published": 4.0, "race": 2.0, "answers": 3.0}
-            found += [Cell(f"{name}-{n}-{k}", do, loads[k]) for k, do in work.items()]
+            found += [
+                Cell(f"{name}-{n}-{k}", do, LOADS[k] * study.relative_load[name], programs)
+                for k, do in work.items()
+            ]
     return found + _likelihood_cells(study, y, scale)
 
 
@@ -117,6 +122,8 @@ def _likelihood_cells(study: Study, y: np.ndarray, scale: Scale) -> list[Cell]:
                 walk, study.target(bsl.score, 1.0, y[:n]), sampler, num_samples=scale.steps(KEPT),
                 num_warmup=scale.steps(WARMUP), seed=1,
             ),
+            8.0,
+            f"published 5 parameters, BSL, n = {n}",
         )
         for n in scale.some(bsl.n)
     ]  # fmt: skip
@@ -129,8 +136,7 @@ def _answers(target: ScorePosterior, m: int, scale: Scale) -> Result:
     ours = our_chain(target, step_size, scale.steps(KEPT), ADAM, scale)
     both = {f"reference/{k}": v for k, v in exact.items()}
     both |= {f"ours/{k}": v for k, v in ours.items()}
-    cost = {k: np.asarray(exact[k] + ours[k]) for k in ("seconds", "simulations")}
-    return both | cost
+    return both | {"simulations": np.asarray(exact["simulations"] + ours["simulations"])}
 
 
 def _part(found: Result, which: str) -> Result:

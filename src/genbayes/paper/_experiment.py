@@ -38,11 +38,16 @@ SCALES = {"smoke": Scale("smoke", 0.002, True), "paper": Scale("paper", 1.0, Fal
 
 @dataclass(frozen=True)
 class Cell:
-    """A piece of work with a name; `load` is its cost beside others, for the time left."""
+    """A piece of work with a name.
+
+    - `load`: its processor seconds at full length, roughly: for the order, and the time left.
+    - `programs`: the same for cells that use the same compiled programs; absent, for none.
+    """
 
     name: str
     work: Callable[[], Result]
     load: float = 1.0
+    programs: str = ""
 
 
 Verdict = Literal["agrees", "differs", "not compared"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .._table import Table, format_cell
 
+NUMBERS = "numbers.md"  # all of them, beside the index
 VERDICTS = ("agrees", "differs", "not compared")
 
 
@@ -22,13 +23,14 @@ class Number:
     distance: float
     verdict: str
     bound: bool
+    note: str = ""  # what explains a difference, if it differs
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What the index says of an experiment.
 
-    `seconds` is how long the last call took, `work_seconds` what all its cells took in sum.
+    `seconds` is how long the last call took, `work_seconds` the processor time of all its cells.
     """
 
     name: str
@@ -65,7 +67,7 @@ class Reproduction:
             (o.name, *(o.verdicts[v] for v in VERDICTS), o.failures, round(o.work_seconds))
             for o in self.outcomes
         ]
-        columns = ("experiment", *VERDICTS, "failed cells", "seconds of work")
+        columns = ("experiment", *VERDICTS, "failed cells", "processor seconds")
         return Table(columns, rows, "Published numbers")
 
 
@@ -91,7 +93,7 @@ def read_outcome(name: str, scale: str, out: Path) -> Outcome | None:
 
 def write_numbers(outcomes: Sequence[Outcome], out: Path) -> Path:
     """All published numbers beside ours, as Markdown."""
-    lines = ["# Published numbers and ours", "", _how(outcomes), ""]
+    lines = ["# Published numbers and ours", "", _how(outcomes), "", *_summary(outcomes), ""]
     for outcome in outcomes:
         counts = ", ".join(f"{outcome.verdicts[v]} {v}" for v in VERDICTS if outcome.verdicts[v])
         data = "the published observations" if outcome.published else "generated observations"
@@ -102,7 +104,7 @@ def write_numbers(outcomes: Sequence[Outcome], out: Path) -> Path:
         ]
         lines += [_row(number) for number in outcome.numbers]
         lines += [""]
-    path = out / "numbers.md"
+    path = out / NUMBERS
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
 
@@ -115,7 +117,23 @@ def _how(outcomes: Sequence[Outcome]) -> str:
     )
 
 
+def _summary(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each experiment, and their sum."""
+    counts = [[o.verdicts[v] for v in VERDICTS] for o in outcomes]
+    minutes = [o.work_seconds / 60 for o in outcomes]
+    rows = [
+        [f"`{o.name}`", *map(str, count), f"{spent:.1f}"]
+        for o, count, spent in zip(outcomes, counts, minutes, strict=True)
+    ]
+    total = [str(sum(column)) for column in zip(*counts, strict=True)]
+    rows.append(["all", *total, f"{sum(minutes):.1f}"])
+    columns = ["experiment", *VERDICTS, "processor minutes"]
+    lines = [columns, ["---"] * len(columns), *rows]
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
 def _row(n: Number) -> str:
     published = ("< " if n.bound else "") + format_cell(n.published)
-    rest = (format_cell(n.ours), format_cell(n.error), format_cell(n.distance), n.verdict)
+    verdict = f"{n.verdict}: {n.note}" if n.note and n.verdict == "differs" else n.verdict
+    rest = (format_cell(n.ours), format_cell(n.error), format_cell(n.distance), verdict)
     return "| " + " | ".join((n.what, published, *rest)) + " |"

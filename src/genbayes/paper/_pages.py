@@ -52,7 +52,7 @@ def write_page(
         simulations=sum(int(r["simulations"]) for r in results.values() if "simulations" in r),
     )
     numbers = [
-        Number(c.what, c.published, c.ours, c.error, c.distance, verdict, c.bound)
+        Number(c.what, c.published, c.ours, c.error, c.distance, verdict, c.bound, c.note)
         for c, verdict in zip(found.comparisons, verdicts, strict=True)
     ]
     return Outcome(

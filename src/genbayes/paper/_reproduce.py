@@ -1,35 +1,25 @@
 """`reproduce`: compute what is missing, cell by cell, and write the pages."""
 
 import hashlib
-import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from .._checks import check_choice, check_count
 from . import _kept
 from ._data import Data
-from ._experiment import SCALES, Cell, Experiment, Result
+from ._experiment import SCALES, Cell, Experiment
 from ._experiments import EXPERIMENTS
 from ._outcome import Outcome, Reproduction, read_outcome, write_numbers, write_outcome
 from ._pages import write_index, write_page
+from ._work import Job, Task, run_all
 
-
-class Task(NamedTuple):
-    """A cell by name, as it is handed to another process."""
-
-    experiment: str
-    cell: str
-    scale: str
-    observations: str | None
-    folder: str
-    double: bool
+SPEED_SECONDS = 1200.0  # over which the time left is judged: cells take minutes
 
 
 def reproduce(
@@ -52,7 +42,8 @@ def reproduce(
     - `out`: the folder for results and pages. `scale`: `"smoke"` (a glance) or `"paper"` (in full).
     - `observations`: an `.npz` file of the published data; absent, data of the same kind are
         generated, and then numbers are shown but not compared.
-    - `jobs`: processes to work in; `executor`: any `concurrent.futures.Executor` in their place.
+    - `jobs`: processes to work in, over the cells of all experiments; `executor`: any
+        `concurrent.futures.Executor` in their place.
     - `progress`: draw a bar on standard error.
 
     **Returns:** a `Reproduction`: the path of the `index` page, and a `table()` of verdicts. The
@@ -68,21 +59,78 @@ def reproduce(
     """
     check_choice("scale", scale, tuple(SCALES))
     check_count("jobs", jobs)
-    chosen = _chosen(names)
-    out, data = Path(out), Data(observations)
-    done: list[Outcome] = []
-    with _workers(jobs, executor) as pool:
-        for experiment in chosen:
-            began = time.perf_counter()
-            results, failures = _compute(experiment, scale, data, out, pool, progress)
-            seconds = time.perf_counter() - began
-            outcome = write_page(experiment, SCALES[scale], data, results, failures, seconds, out)
-            write_outcome(outcome, out)
-            done.append(outcome)
+    began, data = time.perf_counter(), Data(observations)
+    parts = {e.name: _part(e, scale, data, Path(out)) for e in _chosen(names)}
+    done: dict[str, Outcome] = {}
+
+    def finish(part: _Part) -> None:
+        done[part.experiment.name] = _write(part, scale, data, Path(out), began)
+
+    for part in parts.values():
+        if not part.missing:
+            finish(part)
+    missing = [job for part in parts.values() for job in part.missing.values()]
+    with _bar(list(parts.values()), progress) as tick:
+        for job, error in run_all(missing, jobs, executor):
+            part = parts[job.task.experiment]
+            part.end(job, error)
+            tick(job.cell)
+            if not part.missing:
+                finish(part)
+    index = write_index(_told(scale, Path(out)), scale, Path(out))
+    return Reproduction(index, tuple(done[name] for name in parts))
+
+
+@dataclass
+class _Part:
+    """An experiment of a call, and what is still to be done for it."""
+
+    experiment: Experiment
+    cells: list[Cell]
+    folder: Path
+    fingerprint: str
+    missing: dict[str, Job]
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def end(self, job: Job, error: Exception | None) -> None:
+        """A job has ended, well or not."""
+        del self.missing[job.cell.name]
+        if error is not None:
+            self.failures[job.cell.name] = f"{type(error).__name__}: {error}"
+
+
+def _part(experiment: Experiment, scale: str, data: Data, out: Path) -> _Part:
+    cells = experiment.cells(SCALES[scale], data)
+    folder, fingerprint = out / experiment.name / scale, _fingerprint(experiment, data)
+    path = None if data.path is None else str(data.path.resolve())
+    double = jnp.zeros(()).dtype == jnp.float64
+    missing = {
+        c.name: Job(
+            c, Task(experiment.name, c.name, scale, path, str(folder), fingerprint, bool(double))
+        )
+        for c in cells
+        if _kept.read(folder, c.name, fingerprint) is None
+    }
+    return _Part(experiment, cells, folder, fingerprint, missing)
+
+
+def _write(part: _Part, scale: str, data: Data, out: Path, began: float) -> Outcome:
+    """The page of an experiment, and the index and the table of all there are by now."""
+    kept = {c.name: _kept.read(part.folder, c.name, part.fingerprint) for c in part.cells}
+    results = {name: result for name, result in kept.items() if result is not None}
+    seconds = time.perf_counter() - began
+    outcome = write_page(part.experiment, SCALES[scale], data, results, part.failures, seconds, out)
+    write_outcome(outcome, out)
+    told = _told(scale, out)
+    write_numbers(told, out)
+    write_index(told, scale, out)
+    return outcome
+
+
+def _told(scale: str, out: Path) -> list[Outcome]:
+    """Of all experiments that were ever computed in that folder."""
     told = [read_outcome(name, scale, out) for name in EXPERIMENTS]
-    outcomes = [outcome for outcome in told if outcome is not None]
-    write_numbers(outcomes, out)
-    return Reproduction(write_index(outcomes, scale, out), tuple(done))
+    return [outcome for outcome in told if outcome is not None]
 
 
 def _chosen(names: str | Sequence[str]) -> list[Experiment]:
@@ -97,77 +145,6 @@ def _chosen(names: str | Sequence[str]) -> list[Experiment]:
     return [EXPERIMENTS[name] for name in names]
 
 
-@contextmanager
-def _workers(jobs: int, executor: Executor | None) -> Iterator[Executor | None]:
-    if executor is not None or jobs == 1:
-        yield executor
-        return
-    spawn = multiprocessing.get_context("spawn")  # forking a process that has used JAX can hang
-    with ProcessPoolExecutor(jobs, mp_context=spawn) as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _compute(
-    experiment: Experiment,
-    scale: str,
-    data: Data,
-    out: Path,
-    pool: Executor | None,
-    progress: bool,
-) -> tuple[dict[str, Result], dict[str, str]]:
-    """Results of all cells by name, and messages of those that failed."""
-    cells = experiment.cells(SCALES[scale], data)
-    folder, fingerprint = out / experiment.name / scale, _fingerprint(experiment, data)
-    missing = [c for c in cells if _kept.read(folder, c.name, fingerprint) is None]
-    failures: dict[str, str] = {}
-    path = None if data.path is None else str(data.path.resolve())
-    double = jnp.zeros(()).dtype == jnp.float64
-    with _bar(experiment, cells, missing, progress) as tick:
-        work = {
-            c: Task(experiment.name, c.name, scale, path, str(folder), bool(double))
-            for c in missing
-        }
-        for cell, error in _done(work, pool):
-            if error is not None:
-                failures[cell.name] = f"{type(error).__name__}: {error}"
-            tick(cell)
-    results = {c.name: _kept.read(folder, c.name, fingerprint) for c in cells}
-    return {name: r for name, r in results.items() if r is not None}, failures
-
-
-def _done(work: dict[Cell, Task], pool: Executor | None) -> Iterator[tuple[Cell, Exception | None]]:
-    """Cells as they are finished, with the error of those that failed."""
-    if pool is None:
-        for cell, task in work.items():
-            try:
-                run_task(task)
-                yield cell, None
-            except Exception as error:  # the other cells are still wanted
-                yield cell, error
-        return
-    # the longest first, so that the last ones to finish are short
-    order = sorted(work, key=lambda cell: -cell.load)
-    futures: dict[Future, Cell] = {pool.submit(run_task, work[cell]): cell for cell in order}
-    for future in as_completed(futures):
-        error = future.exception()
-        if error is not None and not isinstance(error, Exception):
-            raise error
-        yield futures[future], error
-
-
-def run_task(task: Task) -> None:
-    """Compute one cell and keep it; any process can do it, knowing names alone."""
-    with jax.enable_x64(task.double):
-        experiment, data = EXPERIMENTS[task.experiment], Data(task.observations)
-        cells = {cell.name: cell for cell in experiment.cells(SCALES[task.scale], data)}
-        result = cells[task.cell].work()
-        _kept.write(Path(task.folder), task.cell, _fingerprint(experiment, data), result)
-
-
 def _fingerprint(experiment: Experiment, data: Data) -> str:
     """Of everything that a kept result depends on besides its name."""
     said = repr((sorted(experiment.settings.items()), data.fingerprint()))
@@ -175,22 +152,24 @@ def _fingerprint(experiment: Experiment, data: Data) -> str:
 
 
 @contextmanager
-def _bar(experiment: Experiment, cells: list[Cell], missing: list[Cell], shown: bool) -> Iterator:
+def _bar(parts: Sequence[_Part], shown: bool) -> Iterator[Callable[[Cell], None]]:
     """A bar over the cells' loads, with the time left."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    cells = [cell for part in parts for cell in part.cells]
+    missing = [job.cell for part in parts for job in part.missing.values()]
     total = sum(cell.load for cell in cells)
-    done = total - sum(cell.load for cell in missing)
+    done, finished = total - sum(cell.load for cell in missing), len(cells) - len(missing)
     bar = Progress(
-        TextColumn(f"{experiment.name:22}"), BarColumn(bar_width=24),
+        TextColumn("{task.description:22}"), BarColumn(bar_width=24),
         TextColumn("{task.fields[finished]} of " + f"{len(cells)} cells"), TimeRemainingColumn(),
-        console=Console(stderr=True), disable=not shown,
+        console=Console(stderr=True), disable=not shown, speed_estimate_period=SPEED_SECONDS,
     )  # fmt: skip
-    finished = len(cells) - len(missing)
+    name = parts[0].experiment.name if len(parts) == 1 else f"{len(parts)} experiments"
     with bar:
-        task = bar.add_task("", total=total, finished=finished)
-        bar.advance(task, done)
+        task = bar.add_task(name, total=total, finished=finished)
+        bar.update(task, completed=done)
 
         def tick(cell: Cell) -> None:
             nonlocal finished

@@ -45,10 +45,13 @@ def cells(scale: Scale, data: Data) -> list[Cell]:
     observations, found = data.get(_model().data, NUM_OBSERVATIONS), []
     for method in METHODS:
         work = partial(published_chains, method, observations, M[0], scale.steps(STEPS), STARTS, 0)
-        found.append(Cell(f"{method}-starts", work, 3.0))
+        seconds = _model().chain_seconds(method, M[0])
+        programs = "sticky {}, m = {}".format
+        found.append(Cell(f"{method}-starts", work, seconds, programs(method, M[0])))
         for m in M[:1] if scale.few else M:
             work = partial(published_chains, method, observations, m, scale.steps(STEPS), 1, 1)
-            found.append(Cell(f"{method}-{m}", work, 1.0 + m / 2000))
+            load = seconds / STARTS * m / M[0]
+            found.append(Cell(f"{method}-{m}", work, load, programs(method, m)))
     return found
 
 
@@ -58,7 +61,10 @@ def published_chains(
     """Chains of the published sampler from prior draws, nothing burnt in."""
     target = _model().target(method, observations, num_simulations)
     sampler = DriftingPseudoMarginal(PROPOSAL_VARIANCE**0.5, groups=GROUPS)
-    run = sample(target, sampler, num_samples=steps, num_chains=starts, seed=seed, progress=False)
+    run = sample(
+        target, sampler, num_samples=steps, num_chains=starts, seed=seed,
+        chain_method="sequential", progress=False,
+    )  # fmt: skip
     accepted = np.asarray(run.info["accepted"]) > 0
     every = max(1, steps // MOST_SHOWN)
     theta = np.stack([np.asarray(x) for x in run.draws.values()], axis=-1)
@@ -66,7 +72,6 @@ def published_chains(
         "traces": theta[:, ::every].astype(np.float32),
         "acceptance": np.array([jackknife(np.mean, chain) for chain in accepted]),
         "stays": np.array([longest_stay(chain) for chain in accepted]),
-        "seconds": np.array(run.cost.seconds),
         "simulations": np.array(run.cost.simulator_calls),
     }
 

@@ -33,6 +33,7 @@ STUDY = Study(
         ),
     },
     reference_simulations=REFERENCE_SIMULATIONS,
+    relative_load={"energy": 1.0, "kernel": 1.0},
     truth=g_and_k.TRUTH | {"rho": -0.3},
     likelihood=Likelihood(BSL, (1, 5, 10)),
 )

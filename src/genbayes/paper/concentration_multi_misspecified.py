@@ -28,6 +28,7 @@ STUDY = Study(
         ),
     },
     reference_simulations=REFERENCE_SIMULATIONS,
+    relative_load={"energy": 1.0, "kernel": 1.0},
     truth=None,
     likelihood=Likelihood(BSL, (1, 5)),
 )

@@ -19,6 +19,7 @@ STUDY = Study(
         ),
     },
     reference_simulations={"energy": 2048, "kernel": 1024},
+    relative_load={"energy": 0.3, "kernel": 0.8},
     truth=g_and_k.TRUTH,
 )
 

@@ -120,7 +120,9 @@ def cells(scale: Scale, data: Data) -> list[Cell]:
                     walk, target, PseudoMarginal(1.0), num_samples=scale.steps(KEPT),
                     num_warmup=scale.steps(WARMUP), seed=1,
                 )  # fmt: skip
-                found.append(Cell(f"{name}-{method}-{m}", work, 1.0 + (m / 400) ** 2))
+                load = model.chain_seconds(method, m)
+                programs = f"vanilla {model.simulator}, {method}, m = {m}"
+                found.append(Cell(f"{name}-{method}-{m}", work, load, programs))
     return found
 
 

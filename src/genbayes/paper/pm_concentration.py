@@ -88,7 +88,9 @@ def cells(scale: Scale, data: Data) -> list[Cell]:
                     walk, target, sampler, num_samples=scale.steps(KEPT),
                     num_warmup=scale.steps(WARMUP), seed=1,
                 )  # fmt: skip
-                found.append(Cell(f"{name}-{method}-{n}", work))
+                load = model.chain_seconds(method, NUM_SIMULATIONS)
+                programs = f"published {model.simulator}, {method}, n = {n}"
+                found.append(Cell(f"{name}-{method}-{n}", work, load, programs))
     return found
 
 

@@ -162,7 +162,7 @@ def _weight(weight: Weight, y: np.ndarray, draws: int, few: bool) -> Result:
 
 
 def _told(found: Any) -> Result:
-    numbers = {"value": found.value, "interval": found.interval, "seconds": found.seconds}
+    numbers = {"value": found.value, "interval": found.interval}
     return {k: np.array(v) for k, v in (numbers | {"simulations": found.simulator_calls}).items()}
 
 
