@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any
 
-from ._rounds import interleaved, median, ratio, verdict
+from ._rounds import JAX_THREADS, interleaved, median, ratio, verdict
 
 ROUNDS, STEPS = 9, 10_000
 AIM = 1.25
@@ -51,7 +51,7 @@ def rows() -> list[dict[str, Any]]:
     found = json.loads(
         subprocess.run(
             command,
-            env=os.environ | {"XLA_FLAGS": flags},
+            env={k: v for k, v in os.environ.items() if k != JAX_THREADS} | {"XLA_FLAGS": flags},
             capture_output=True,
             text=True,
             check=True,

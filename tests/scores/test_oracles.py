@@ -57,7 +57,7 @@ def small_tiles(monkeypatch, double):
         _pairs._within.clear_cache()
         _pairs._between.clear_cache()
 
-    sizes = {"_TILE": 3, "_CUSTOM_TILE": 2, "_TILES": 3, "_PAIRS": 40, "_HEIGHT": 5}
+    sizes = {"_TILE": 3, "_CUSTOM_TILE": 2, "_TILES": 3, "_PAIRS": 40, "_FEW": 5}
     for name, size in sizes.items():
         monkeypatch.setattr(_pairs, name, size)
     clear()

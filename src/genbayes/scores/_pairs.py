@@ -7,6 +7,7 @@ of all pairs is kept. Derivatives with respect to the function's own parameters 
 ordinary differentiation of the tiles.
 """
 
+from collections.abc import Callable
 from functools import partial
 from math import ceil
 from typing import Any
@@ -22,7 +23,8 @@ from ._tiles import PairFunction, Points, TileSum, tile_sum
 _TILE = 128  # points along a side: a tile stays in the nearest cache (measured)
 _TILES = 15  # tiles at once, no more: an odd number
 _CUSTOM_TILE = 32  # for a function that is differentiated, with all that this keeps
-_PAIRS, _HEIGHT = 2**17, 512  # pairs and rows of a tile in `between`
+_PAIRS = 2**17  # of a tile in `between`
+_FEW = 32  # fewer points do not go along the inner loop
 
 
 @jax.custom_jvp
@@ -110,6 +112,14 @@ def _add(total: Array, start: Array, part: Array) -> Array:
     return jax.lax.dynamic_update_slice_in_dim(total, old + part, start, axis=0)
 
 
+def _loop(body: Callable[[Any, Array], Any], carried: Any, times: int) -> tuple[Any, Array]:
+    """A scan over numbers; none where there is one, whose zero the compiler then knows."""
+    if times > 1:
+        return jax.lax.scan(body, carried, jnp.arange(times))
+    carried, value = body(carried, jnp.zeros((), int))
+    return carried, value[None]
+
+
 def _origin(function: PairFunction, x: Simulations) -> Array:
     """Where distances are measured from; a kernel of unknown form must see points as they are."""
     return jnp.zeros_like(x[0]) if radial_of(function) is None else bulk_centre(x)
@@ -126,19 +136,23 @@ def _within(function: PairFunction, x: Simulations, gradient: bool) -> tuple[Sca
     points = Points(*(jnp.concatenate([part, part]) for part in once))
     other = jnp.asarray(~np.eye(points.weights.shape[1], dtype=bool))
 
-    def step(totals: Any, pair: tuple[Array, Array]) -> tuple[Any, Scalar]:
-        ahead, start = pair
-        columns, rows = _cut(points, start, tiles), _cut(points, start + ahead, tiles)
-        part = tile_sum(function, columns, rows, other | (ahead > 0), gradient=gradient)
-        visits = jnp.where(ahead > 0, 2, 1).astype(x.dtype)
-        if part.columns is not None and part.rows is not None:
-            totals = _add(totals, start, visits * part.columns)
-            totals = _add(totals, start + ahead, visits * part.rows)
-        return totals, visits * part.value
+    def turn(totals: Any, number: Array) -> tuple[Any, Array]:
+        start = tiles * number
+        columns = _cut(points, start, tiles)  # out of the inner loop: cut there, it is slower
 
-    pairs = np.indices(((blocks + 1) // 2, turns)).reshape(2, -1) * [[1], [tiles]]
+        def meet(totals: Any, ahead: Array) -> tuple[Any, Scalar]:
+            rows = _cut(points, start + ahead, tiles)
+            part = tile_sum(function, columns, rows, other | (ahead > 0), gradient=gradient)
+            visits = jnp.where(ahead > 0, 2, 1).astype(x.dtype)
+            if part.columns is not None and part.rows is not None:
+                totals = _add(totals, start, visits * part.columns)
+                totals = _add(totals, start + ahead, visits * part.rows)
+            return totals, visits * part.value
+
+        return _loop(meet, totals, (blocks + 1) // 2)
+
     totals = jnp.zeros_like(points.coordinates) if gradient else None
-    totals, values = jax.lax.scan(step, totals, (jnp.asarray(pairs[0]), jnp.asarray(pairs[1])))
+    totals, values = _loop(turn, totals, turns)
     value = jnp.sum(values)
     if totals is None:
         return value, None
@@ -149,9 +163,11 @@ def _within(function: PairFunction, x: Simulations, gradient: bool) -> tuple[Sca
 def _between(
     function: PairFunction, x: Simulations, y: Observations, gradient: bool
 ) -> tuple[Scalar, Any, Any]:
-    (m, _), n = x.shape, y.shape[0]
     origin = _origin(function, x)
-    if n > m:  # the longer set along the inner loop
+    # A tile's columns go along the inner loop. Of two long sets the longer one is cut into rows:
+    # XLA makes slow loops of columns that begin at a place known only when it runs.
+    few = min(x.shape[0], y.shape[0]) < _FEW
+    if (x.shape[0] < y.shape[0]) == few:
         value, grad_y, grad_x = _rectangle(function, y, x, origin, gradient)
     else:
         value, grad_x, grad_y = _rectangle(function, x, y, origin, gradient)
@@ -163,24 +179,23 @@ def _rectangle(
 ) -> tuple[Scalar, Any, Any]:
     (m, _), n = x.shape, z.shape[0]
     limit = _PAIRS if radial_of(function) is not None else _PAIRS // 8
-    high = ceil(n / _HEIGHT)
-    wide = ceil(m * ceil(n / high) / limit)
+    wide = ceil(m * min(n, _FEW) / limit)
+    high = ceil(n * ceil(m / wide) / limit)
     columns, rows = _blocks(x, origin, wide), _blocks(z, origin, high)
 
-    def step(totals: Any, pair: tuple[Array, Array]) -> tuple[Any, Scalar]:
-        i, j = pair
-        part: TileSum = tile_sum(
-            function, _cut(columns, i, 1), _cut(rows, j, 1), None, gradient=gradient
-        )
-        if part.columns is not None and part.rows is not None:
-            totals = (_add(totals[0], i, part.columns), _add(totals[1], j, part.rows))
-        return totals, part.value
+    def column(totals: Any, i: Array) -> tuple[Any, Array]:
+        cut = _cut(columns, i, 1)
+
+        def meet(totals: Any, j: Array) -> tuple[Any, Scalar]:
+            part: TileSum = tile_sum(function, cut, _cut(rows, j, 1), None, gradient=gradient)
+            if part.columns is not None and part.rows is not None:
+                totals = (_add(totals[0], i, part.columns), _add(totals[1], j, part.rows))
+            return totals, part.value
+
+        return _loop(meet, totals, high)
 
     totals = (jnp.zeros_like(columns.coordinates), jnp.zeros_like(rows.coordinates))
-    i, j = (jnp.asarray(index.ravel()) for index in np.indices((wide, high)))
-    (grad_columns, grad_rows), values = jax.lax.scan(
-        step, totals if gradient else (None, None), (i, j)
-    )
+    (grad_columns, grad_rows), values = _loop(column, totals if gradient else (None, None), wide)
     if grad_columns is None or grad_rows is None:
         return jnp.sum(values), None, None
     return jnp.sum(values), _points(grad_columns, m), _points(grad_rows, n)
