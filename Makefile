@@ -49,7 +49,7 @@ docs: $(DOCS)  ## write the documentation as a site: site/index.html opens in a 
 bench: $(BENCH)  ## time a step, compilation and the scores, next to plain loops
 	$(RUN)/python -m benchmarks
 
-bench-samplers: $(BENCH)  ## compare all samplers and rewrite the tables of docs/samplers.md (half an hour of one core; goes on where it was interrupted)
+bench-samplers: $(BENCH)  ## compare all samplers and rewrite the tables of docs/samplers.md (a quarter of an hour of one core; goes on where it was interrupted)
 	$(RUN)/python -m benchmarks samplers
 
 clean:  ## remove .venv and what tests, builds and the demo left behind
