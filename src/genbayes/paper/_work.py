@@ -1,6 +1,7 @@
 """Cells over processes: those that share compiled programs in one process, the longest first."""
 
 import multiprocessing
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -24,6 +25,8 @@ from . import _kept
 from ._data import Data
 from ._experiment import SCALES, Cell
 from ._experiments import EXPERIMENTS
+
+THREADS = "PJRT_NPROC"  # read by JAX when a process first computes
 
 
 class Task(NamedTuple):
@@ -139,6 +142,29 @@ class _Worker:
 
 
 @contextmanager
+def one_share(number: int) -> Iterator[None]:
+    """Processes that begin here each compute in their share of the cores.
+
+    By default JAX cuts small loops in as many parts as there are cores, which costs more than it
+    brings once every core has a process of its own.
+
+    ```python
+    >>> with one_share(10_000):
+    ...     os.environ[THREADS]
+    '1'
+
+    ```
+    """
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = before or str(max(1, (os.cpu_count() or 1) // number))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS]
+
+
+@contextmanager
 def _workers(number: int) -> Iterator[list[_Worker]]:
     workers = [_Worker() for _ in range(number)]
     try:
@@ -161,7 +187,7 @@ def _along(number: int, jobs: Sequence[Job]) -> Iterator[Ended]:
             job = queue.take(compiled)
             running[worker.submit(job)] = worker, job
 
-    with _workers(number) as workers:
+    with one_share(number), _workers(number) as workers:
         for worker in workers:
             go_on(worker, None)
         while running:
