@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from tests.samplers.table import small_target
+from tests.samplers.table import TRACES, small_target
 from tests.support.problems import OBSERVATIONS, PlainEnergy
 
 import genbayes as gb
@@ -197,7 +197,9 @@ class TestResume:
         calls = 2 * (2 + steps) * 8
         stopped = draw(sampler=sampler, store=tmp_path / "run", max_simulations=calls, **settings)
         assert stopped.status.outcome is Outcome.MAX_SIMULATIONS
+        traces = TRACES[0]
         resumed = gb.resume(tmp_path / "run", small_target(), sampler, progress=False)
+        assert TRACES[0] == traces + 1, "for the checks: what was compiled before goes on"
         assert resumed.status.outcome is Outcome.COMPLETE
         loaded = gb.load(tmp_path / "run")
         for run in (resumed, loaded):

@@ -48,10 +48,13 @@ class Walk:
     def _stack(self, walker: Any) -> Any:
         """The same settings for every chain, along a leading axis."""
         chains = self.plan.num_chains
-        return jax.tree.map(
-            lambda x: jnp.broadcast_to(x, (chains, *x.shape)) if eqx.is_array(x) else x,
-            floats_to_arrays(walker),
-        )
+
+        def stack(x: Any) -> Any:
+            if isinstance(x, float):  # of a definite type, as from a file: for the same program
+                return jnp.full(chains, x, float)
+            return jnp.broadcast_to(x, (chains, *x.shape)) if eqx.is_array(x) else x
+
+        return jax.tree.map(stack, walker)
 
     def begin(self, start: Any) -> None:
         """Put every chain on its starting point; a population draws its own."""
@@ -103,7 +106,7 @@ class Walk:
         chains = self.plan.num_chains
 
         def stack(x: Any) -> Any:
-            return jnp.broadcast_to(jnp.asarray(x), (chains,)) if isinstance(x, float) else x
+            return jnp.full(chains, x, float) if isinstance(x, float) else x
 
         return jax.tree.map(stack, walker)
 
