@@ -31,7 +31,7 @@ from ._published_sampler import DriftingPseudoMarginal
 N = (1, 10, 20, 50, 70, 100, 200, 400)
 NUM_SIMULATIONS = 500
 WARMUP, KEPT = 10_000, 100_000
-LOADS = {"published": 40.0, "race": 15.0, "answers": 60.0}
+LOADS = {"published": 25.0, "race": 15.0, "answers": 60.0}
 CALM = 0.3  # our step size, in units of the posterior's narrowest direction
 
 
