@@ -26,6 +26,7 @@ from ._data import Data
 from ._experiment import SCALES, Cell
 from ._experiments import EXPERIMENTS
 
+CELLS_PER_PROCESS = 40
 THREADS = "PJRT_NPROC"  # read by JAX when a process first computes
 
 
@@ -122,11 +123,6 @@ def _over(executor: Executor, jobs: Sequence[Job]) -> Iterator[Ended]:
         yield futures[future], _error(future)
 
 
-def _one_thread() -> None:
-    """JAX cuts small loops in two otherwise, which costs time where each core has its process."""
-    os.environ.setdefault("PJRT_NPROC", "1")  # read when the first array is made
-
-
 class _Worker:
     """One process, begun again if it dies."""
 
@@ -136,7 +132,8 @@ class _Worker:
     def begin(self) -> None:
         # forking a process that has used JAX can hang
         spawn = multiprocessing.get_context("spawn")
-        self.pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_one_thread)
+        # a process that has compiled hundreds of programs is refused memory for more
+        self.pool = ProcessPoolExecutor(1, mp_context=spawn, max_tasks_per_child=CELLS_PER_PROCESS)
 
     def submit(self, job: Job) -> Future[None]:
         try:
