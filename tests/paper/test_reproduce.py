@@ -154,8 +154,8 @@ def test_each_cell_runs_once_over_workers_and_a_worker_that_dies_is_replaced(mon
     ran, pools = [], []
 
     class Pool(ThreadPoolExecutor):
-        def __init__(self, number, mp_context, initializer):
-            del mp_context, initializer
+        def __init__(self, number, mp_context):
+            del mp_context
             super().__init__(number)
             self.broken = False
             pools.append(self)

@@ -122,11 +122,6 @@ def _over(executor: Executor, jobs: Sequence[Job]) -> Iterator[Ended]:
         yield futures[future], _error(future)
 
 
-def _one_thread() -> None:
-    """JAX cuts small loops in two otherwise, which costs time where each core has its process."""
-    os.environ.setdefault("PJRT_NPROC", "1")  # read when the first array is made
-
-
 class _Worker:
     """One process, begun again if it dies."""
 
@@ -136,7 +131,7 @@ class _Worker:
     def begin(self) -> None:
         # forking a process that has used JAX can hang
         spawn = multiprocessing.get_context("spawn")
-        self.pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_one_thread)
+        self.pool = ProcessPoolExecutor(1, mp_context=spawn)
 
     def submit(self, job: Job) -> Future[None]:
         try:
