@@ -112,11 +112,11 @@ def _add(total: Array, start: Array, part: Array) -> Array:
     return jax.lax.dynamic_update_slice_in_dim(total, old + part, start, axis=0)
 
 
-def _loop(body: Callable[[Any, Array], Any], carried: Any, times: int) -> tuple[Any, Array]:
-    """A scan over numbers; none where there is one, whose zero the compiler then knows."""
-    if times > 1:
-        return jax.lax.scan(body, carried, jnp.arange(times))
-    carried, value = body(carried, jnp.zeros((), int))
+def _loop(body: Callable[[Any, Array], Any], carried: Any, over: Array) -> tuple[Any, Array]:
+    """A scan; none over a single number, which the compiler then knows."""
+    if over.shape[0] > 1:
+        return jax.lax.scan(body, carried, over)
+    carried, value = body(carried, over[0])
     return carried, value[None]
 
 
@@ -140,19 +140,20 @@ def _within(function: PairFunction, x: Simulations, gradient: bool) -> tuple[Sca
         start = tiles * number
         columns = _cut(points, start, tiles)  # out of the inner loop: cut there, it is slower
 
-        def meet(totals: Any, ahead: Array) -> tuple[Any, Scalar]:
-            rows = _cut(points, start + ahead, tiles)
-            part = tile_sum(function, columns, rows, other | (ahead > 0), gradient=gradient)
-            visits = jnp.where(ahead > 0, 2, 1).astype(x.dtype)
+        def meet(totals: Any, place: Array) -> tuple[Any, Scalar]:
+            rows = _cut(points, place, tiles)
+            part = tile_sum(function, columns, rows, other | (place > start), gradient=gradient)
+            visits = jnp.where(place > start, 2, 1).astype(x.dtype)
             if part.columns is not None and part.rows is not None:
                 totals = _add(totals, start, visits * part.columns)
-                totals = _add(totals, start + ahead, visits * part.rows)
+                totals = _add(totals, place, visits * part.rows)
             return totals, visits * part.value
 
-        return _loop(meet, totals, (blocks + 1) // 2)
+        # Places, not distances: what depends on these alone JAX takes out of both loops and keeps.
+        return _loop(meet, totals, start + jnp.arange((blocks + 1) // 2))
 
     totals = jnp.zeros_like(points.coordinates) if gradient else None
-    totals, values = _loop(turn, totals, turns)
+    totals, values = _loop(turn, totals, jnp.arange(turns))
     value = jnp.sum(values)
     if totals is None:
         return value, None
@@ -192,10 +193,12 @@ def _rectangle(
                 totals = (_add(totals[0], i, part.columns), _add(totals[1], j, part.rows))
             return totals, part.value
 
-        return _loop(meet, totals, high)
+        return _loop(meet, totals, jnp.arange(high))
 
     totals = (jnp.zeros_like(columns.coordinates), jnp.zeros_like(rows.coordinates))
-    (grad_columns, grad_rows), values = _loop(column, totals if gradient else (None, None), wide)
+    (grad_columns, grad_rows), values = _loop(
+        column, totals if gradient else (None, None), jnp.arange(wide)
+    )
     if grad_columns is None or grad_rows is None:
         return jnp.sum(values), None, None
     return jnp.sum(values), _points(grad_columns, m), _points(grad_rows, n)
