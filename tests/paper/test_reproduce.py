@@ -154,8 +154,9 @@ def test_each_cell_runs_once_over_workers_and_a_worker_that_dies_is_replaced(mon
     ran, pools = [], []
 
     class Pool(ThreadPoolExecutor):
-        def __init__(self, number, mp_context):
+        def __init__(self, number, mp_context, max_tasks_per_child):
             del mp_context
+            assert max_tasks_per_child > 1
             super().__init__(number)
             self.broken = False
             pools.append(self)

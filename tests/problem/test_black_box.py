@@ -337,7 +337,7 @@ class TestRuns:
         box = gb.BlackBox(lambda theta, rng: rng.normal() * (1.0 if theta["mean"] < 5 else np.nan))
         sampler = gb.PseudoMarginal(1e6)
         gb.sample(
-            target(box.on(None)), sampler, num_samples=10_000, max_seconds=1.0, start="zero",
+            target(box.on(None)), sampler, num_samples=10_000, max_seconds=4.0, start="zero",
         )  # fmt: skip
         said = capsys.readouterr().err
         assert "Nothing accepted for" in said

@@ -421,17 +421,6 @@ def test_normal_quantile_of_a_log_probability(double):
     np.testing.assert_allclose(log_quantile(special.log_ndtr(eta)), eta, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("bits", "digits"), [(32, 2e-6), (64, 1e-14)])
-def test_scaled_complementary_error_function(bits, digits):
-    """Dense, because the one of JAX has a hole."""
-    from genbayes.scores._density import scaled_erfc
-
-    with jax.enable_x64(bits == 64):
-        x = jnp.linspace(0, 60, 60_001)
-        got, expected = np.asarray(scaled_erfc(x)), special.erfcx(np.asarray(x, np.float64))
-    np.testing.assert_allclose(got, expected, rtol=digits)
-
-
 def test_covariances_need_enough_draws():
     x, y = data(5, 2, 6)
     for score in (DawidSebastiani(), SyntheticLikelihood(), SemiparametricSyntheticLikelihood()):
