@@ -333,11 +333,11 @@ class TestRuns:
             gb.resume(tmp_path / "run", target(penal), num_samples=30, progress=False)
 
     def test_a_heartbeat_when_nothing_is_accepted(self, monkeypatch, capsys):
-        monkeypatch.setattr("genbayes.runs._heartbeat.QUIET_SECONDS", 0.1)
+        monkeypatch.setattr("genbayes.runs._heartbeat.QUIET_SECONDS", 0.002)
         box = gb.BlackBox(lambda theta, rng: rng.normal() * (1.0 if theta["mean"] < 5 else np.nan))
         sampler = gb.PseudoMarginal(1e6)
         gb.sample(
-            target(box.on(None)), sampler, num_samples=10_000, max_seconds=4.0, start="zero",
+            target(box.on(None)), sampler, num_samples=10_000, max_seconds=1.0, start="zero",
         )  # fmt: skip
         said = capsys.readouterr().err
         assert "Nothing accepted for" in said
